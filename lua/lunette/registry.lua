@@ -1,0 +1,144 @@
+-- SPDX-License-Identifier: MIT
+--- The registry: tools, prompts and resources for the MCP layer. Definitions are plain tables (docs/registry-api.md); lists are sorted by
+--- name; a change calls the listeners. The module itself is the process's registry; `registry.new()` makes another one (for tests).
+
+local param_headers = require("lunette.mcp.param_headers")
+local uri_template = require("lunette.mcp.uri_template")
+
+local MAX_DEFINITIONS <const> = 1024 -- of one kind
+local MAX_NAME <const> = 60          -- some clients hide longer ones
+
+local function require_string(def, field, what)
+  if type(def[field]) ~= "string" or def[field] == "" then error(what .. ": '" .. field .. "' must be a non-empty string", 4) end
+end
+
+local function check_tool(def)
+  require_string(def, "name", "add_tool")
+  local what = "add_tool " .. def.name
+  if #def.name > MAX_NAME or def.name:find("[^%w_.-]") then error(what .. ": at most 60 of A-Z a-z 0-9 _ - .", 3) end
+  require_string(def, "description", what)
+  if type(def.handler) ~= "function" then error(what .. ": 'handler' must be a function", 3) end
+  if type(def.inputSchema) ~= "table" or def.inputSchema.type ~= "object" then
+    error(what .. ": inputSchema must be a table with type = \"object\"", 3)
+  end
+  local mirrored, why = param_headers.of_schema(def.inputSchema)
+  if not mirrored then error(what .. ": " .. why, 3) end
+  return { param_headers = mirrored }
+end
+
+local function check_prompt(def)
+  require_string(def, "name", "add_prompt")
+  if type(def.get) ~= "function" then error("add_prompt " .. def.name .. ": 'get' must be a function", 3) end
+  return {}
+end
+
+local function check_resource(def)
+  require_string(def, "uri", "add_resource")
+  require_string(def, "name", "add_resource " .. def.uri)
+  if type(def.read) ~= "function" then error("add_resource " .. def.uri .. ": 'read' must be a function", 3) end
+  return {}
+end
+
+local function check_template(def)
+  require_string(def, "uriTemplate", "add_template")
+  local what = "add_template " .. def.uriTemplate
+  require_string(def, "name", what)
+  if type(def.read) ~= "function" then error(what .. ": 'read' must be a function", 3) end
+  local compiled, why = uri_template.compile(def.uriTemplate)
+  if not compiled then error(what .. ": " .. why, 3) end
+  return { template = compiled }
+end
+
+-- One sorted collection of definitions. `key` is the field that names an entry, `kind` what listeners are told.
+local function collection(kind, key, check, changed)
+  local C = { by_key = {}, extra = {}, sorted = nil, n = 0 }
+
+  function C.add(def)
+    if type(def) ~= "table" then error("a definition must be a table", 3) end
+    local extra = check(def)
+    if not C.by_key[def[key]] then
+      if C.n >= MAX_DEFINITIONS then error("too many " .. kind .. " (at most " .. MAX_DEFINITIONS .. ")", 3) end
+      C.n = C.n + 1
+    end
+    C.by_key[def[key]], C.extra[def[key]], C.sorted = def, extra, nil
+    changed(kind)
+  end
+
+  function C.remove(name)
+    if not C.by_key[name] then return false end
+    C.by_key[name], C.extra[name], C.sorted, C.n = nil, nil, nil, C.n - 1
+    changed(kind)
+    return true
+  end
+
+  --- All definitions that the principal may see, sorted. The list is shared when nothing is hidden: not to be changed.
+  function C.list(principal)
+    if not C.sorted then
+      local sorted, hides = {}, false
+      for _, def in pairs(C.by_key) do
+        sorted[#sorted + 1] = def
+        hides = hides or def.visible ~= nil
+      end
+      table.sort(sorted, function(a, b) return a[key] < b[key] end)
+      C.sorted, C.hides = sorted, hides
+    end
+    if not C.hides then return C.sorted end
+    local seen = {}
+    for _, def in ipairs(C.sorted) do
+      if def.visible == nil or def.visible(principal) then seen[#seen + 1] = def end
+    end
+    return seen
+  end
+
+  return C
+end
+
+local function new()
+  local R = { revision = 0 } -- grows with every change: what caches of lists are checked against
+  local listeners, updated_listeners = {}, {}
+
+  local function changed(kind)
+    R.revision = R.revision + 1
+    for _, fn in ipairs(listeners) do fn(kind) end
+  end
+  local tools = collection("tools", "name", check_tool, changed)
+  local prompts = collection("prompts", "name", check_prompt, changed)
+  local resources = collection("resources", "uri", check_resource, changed)
+  local templates = collection("resources", "uriTemplate", check_template, changed)
+
+  R.add_tool, R.remove_tool, R.tools = tools.add, tools.remove, tools.list
+  R.add_prompt, R.remove_prompt, R.prompts = prompts.add, prompts.remove, prompts.list
+  R.add_resource, R.remove_resource, R.resources = resources.add, resources.remove, resources.list
+  R.add_template, R.remove_template, R.templates = templates.add, templates.remove, templates.list
+  function R.tool(name) return tools.by_key[name] end
+  function R.prompt(name) return prompts.by_key[name] end
+  function R.resource(uri) return resources.by_key[uri] end
+  function R.template(text) return templates.by_key[text] end
+
+  --- The parameters of a tool that modern HTTP clients mirror in headers.
+  function R.param_headers(name) return tools.extra[name].param_headers end
+
+  --- The first template (in sorted order) that can produce the URI, and its variables.
+  function R.match_template(uri, principal)
+    for _, def in ipairs(templates.list(principal)) do
+      local vars = uri_template.match(templates.extra[def.uriTemplate].template, uri)
+      if vars then return def, vars end
+    end
+    return nil
+  end
+
+  --- fn(kind) after every change; kind is "tools", "prompts" or "resources".
+  function R.on_change(fn) listeners[#listeners + 1] = fn end
+  --- fn(uri) when the content of a resource changed.
+  function R.on_resource_updated(fn) updated_listeners[#updated_listeners + 1] = fn end
+  --- Says that the content behind a URI changed: subscribers are told.
+  function R.resource_updated(uri)
+    for _, fn in ipairs(updated_listeners) do fn(uri) end
+  end
+
+  return R
+end
+
+local M = new()
+M.new = new
+return M
