@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* bytes.h: outside bytes. A slice is borrowed text or bytes; a cursor reads a slice with bounds checked and remembers its first failure,
- * so that a parser reads straight down and asks once. Little-endian throughout (the formats we read are). */
+/* bytes.h: outside bytes. A slice is borrowed text or bytes; a cursor reads a slice with bounds checked and remembers
+ * its first failure, so that a parser reads straight down and asks once. Little-endian throughout (the formats we read
+ * are). */
 #ifndef LUNETTE_BASE_BYTES_H
 #define LUNETTE_BASE_BYTES_H
 
@@ -27,14 +28,21 @@ char *slice_dup(slice s);
 typedef struct cursor {
     const uint8_t *p, *end;
     const uint8_t *start;
-    int64_t base;      /* stream offset of start */
-    int64_t fail_at;   /* stream offset of the first failed read; -1 while all went well */
+    int64_t base;    /* stream offset of start */
+    int64_t fail_at; /* stream offset of the first failed read; -1 while all went well */
 } cursor;
 
-static inline cursor cursor_of(slice s, int64_t base) { return (cursor){s.p, s.p + s.n, s.p, base, -1}; }
+static inline cursor cursor_of(slice s, int64_t base)
+{
+    const uint8_t *p = s.p ? s.p : (const uint8_t *)""; /* arithmetic on NULL is undefined, even by 0 */
+    return (cursor){p, p + s.n, p, base, -1};
+}
 static inline bool cursor_ok(const cursor *c) { return c->fail_at < 0; }
 static inline size_t cursor_left(const cursor *c) { return (size_t)(c->end - c->p); }
-static inline int64_t cursor_offset(const cursor *c) { return c->fail_at >= 0 ? c->fail_at : c->base + (c->p - c->start); }
+static inline int64_t cursor_offset(const cursor *c)
+{
+    return c->fail_at >= 0 ? c->fail_at : c->base + (c->p - c->start);
+}
 /* Marks the cursor failed where it stands; every later read gives zeros. */
 static inline void cursor_fail(cursor *c)
 {
@@ -42,17 +50,17 @@ static inline void cursor_fail(cursor *c)
     c->p = c->end;
 }
 
-#define CURSOR_READ(name, type)                                                                                                      \
-    static inline type name(cursor *c)                                                                                               \
-    {                                                                                                                                \
-        type v = 0;                                                                                                                  \
-        if (__builtin_expect(cursor_left(c) < sizeof v, 0)) {                                                                        \
-            cursor_fail(c);                                                                                                          \
-            return 0;                                                                                                                \
-        }                                                                                                                            \
-        memcpy(&v, c->p, sizeof v);                                                                                                  \
-        c->p += sizeof v;                                                                                                            \
-        return v;                                                                                                                    \
+#define CURSOR_READ(name, type)                                                                                        \
+    static inline type name(cursor *c)                                                                                 \
+    {                                                                                                                  \
+        type v = 0;                                                                                                    \
+        if (__builtin_expect(cursor_left(c) < sizeof v, 0)) {                                                          \
+            cursor_fail(c);                                                                                            \
+            return 0;                                                                                                  \
+        }                                                                                                              \
+        memcpy(&v, c->p, sizeof v);                                                                                    \
+        c->p += sizeof v;                                                                                              \
+        return v;                                                                                                      \
     }
 CURSOR_READ(cursor_u8, uint8_t)
 CURSOR_READ(cursor_u16, uint16_t)
@@ -81,7 +89,8 @@ static inline void cursor_skip(cursor *c, size_t n) { (void)cursor_bytes(c, n); 
 /* Variable-length unsigned numbers, 7 bits a byte, low first; at most 5 / 10 bytes, else the cursor fails. */
 uint32_t cursor_varu32(cursor *c);
 uint64_t cursor_varu64(cursor *c);
-/* UTF-16LE code units up to and with a NUL unit: the bytes without the NUL, borrowed, still UTF-16. Fails past max_units or without a NUL. */
+/* UTF-16LE code units up to and with a NUL unit: the bytes without the NUL, borrowed, still UTF-16. Fails past
+ * max_units or without a NUL. */
 slice cursor_utf16z(cursor *c, size_t max_units);
 
 #endif

@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* err.h: the one error record, from the C function that met the fault to the wire. A status comes back (0 or more: fine, negative:
- * -err_kind), the story goes into the record, which is passed last. The first failure wins: setting a record that is already set
- * changes nothing. A record lives in the caller's storage, owns nothing and starts as {0}. */
+/* err.h: the one error record, from the C function that met the fault to the wire. A status comes back (0 or more:
+ * fine, negative: -err_kind), the story goes into the record, which is passed last. The first failure wins: setting a
+ * record that is already set changes nothing. A record lives in the caller's storage, owns nothing and starts as {0}.
+ */
 #ifndef LUNETTE_BASE_ERR_H
 #define LUNETTE_BASE_ERR_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One list: the C enum, the names on the wire and the Lua constants come from it. The second column is the contract's name. */
-#define ERR_KINDS(X)                                                                                                                 \
-    X(INVALID_ARGUMENT, "InvalidArgument")                                                                                           \
-    X(NO_DOTNET_PROCESS, "NoDotnetProcessFound")                                                                                     \
-    X(AMBIGUOUS_PROCESS, "AmbiguousDotnetProcess")                                                                                   \
-    X(PROCESS_NOT_FOUND, "ProcessNotFound")                                                                                          \
-    X(NOT_A_DOTNET_PROCESS, "NotADotnetProcess")                                                                                     \
-    X(ENDPOINT_UNAVAILABLE, "EndpointUnavailable")                                                                                   \
-    X(PROCESS_EXITED, "ProcessExited")                                                                                               \
-    X(PERMISSION_DENIED, "PermissionDenied")                                                                                         \
-    X(HANDLE_EXPIRED, "HandleExpired")                                                                                               \
-    X(HANDLE_CAPACITY_EVICTED, "HandleCapacityEvicted")                                                                              \
-    X(HANDLE_NOT_FOUND, "HandleNotFound")                                                                                            \
-    X(UNSUPPORTED_HANDLE_KIND, "UnsupportedHandleKind")                                                                              \
-    X(HANDLE_KIND_MISMATCH, "HandleKindMismatch")                                                                                    \
-    X(NOT_FOUND, "NotFound")                                                                                                         \
-    X(ARTIFACT_NOT_FOUND, "ArtifactNotFound")                                                                                        \
-    X(INVALID_ARTIFACT_PATH, "InvalidArtifactPath")                                                                                  \
-    X(NOT_SUPPORTED, "NotSupported")                                                                                                 \
-    X(UNSUPPORTED_RUNTIME, "UnsupportedRuntime")                                                                                     \
-    X(CONFLICT, "Conflict")                                                                                                          \
-    X(BUSY, "Busy")                                                                                                                  \
-    X(TRUNCATED, "TruncatedInput")                                                                                                   \
-    X(MALFORMED, "MalformedInput")                                                                                                   \
-    X(LIMIT, "LimitExceeded")                                                                                                        \
-    X(TIMEOUT, "Timeout")                                                                                                            \
-    X(CANCELLED, "Cancelled")                                                                                                        \
-    X(BUDGET, "BudgetExceeded")                                                                                                      \
-    X(SCRIPT, "ScriptError")                                                                                                         \
-    X(PROTOCOL, "ProtocolError")                                                                                                     \
-    X(NO_MEMORY, "OutOfMemory")                                                                                                      \
-    X(IO, "IoError")                                                                                                                 \
+/* One list: the C enum, the names on the wire and the Lua constants come from it. The second column is the contract's
+ * name. */
+#define ERR_KINDS(X)                                                                                                   \
+    X(INVALID_ARGUMENT, "InvalidArgument")                                                                             \
+    X(NO_DOTNET_PROCESS, "NoDotnetProcessFound")                                                                       \
+    X(AMBIGUOUS_PROCESS, "AmbiguousDotnetProcess")                                                                     \
+    X(PROCESS_NOT_FOUND, "ProcessNotFound")                                                                            \
+    X(NOT_A_DOTNET_PROCESS, "NotADotnetProcess")                                                                       \
+    X(ENDPOINT_UNAVAILABLE, "EndpointUnavailable")                                                                     \
+    X(PROCESS_EXITED, "ProcessExited")                                                                                 \
+    X(PERMISSION_DENIED, "PermissionDenied")                                                                           \
+    X(HANDLE_EXPIRED, "HandleExpired")                                                                                 \
+    X(HANDLE_CAPACITY_EVICTED, "HandleCapacityEvicted")                                                                \
+    X(HANDLE_NOT_FOUND, "HandleNotFound")                                                                              \
+    X(UNSUPPORTED_HANDLE_KIND, "UnsupportedHandleKind")                                                                \
+    X(HANDLE_KIND_MISMATCH, "HandleKindMismatch")                                                                      \
+    X(NOT_FOUND, "NotFound")                                                                                           \
+    X(ARTIFACT_NOT_FOUND, "ArtifactNotFound")                                                                          \
+    X(INVALID_ARTIFACT_PATH, "InvalidArtifactPath")                                                                    \
+    X(NOT_SUPPORTED, "NotSupported")                                                                                   \
+    X(UNSUPPORTED_RUNTIME, "UnsupportedRuntime")                                                                       \
+    X(CONFLICT, "Conflict")                                                                                            \
+    X(BUSY, "Busy")                                                                                                    \
+    X(TRUNCATED, "TruncatedInput")                                                                                     \
+    X(MALFORMED, "MalformedInput")                                                                                     \
+    X(LIMIT, "LimitExceeded")                                                                                          \
+    X(TIMEOUT, "Timeout")                                                                                              \
+    X(CANCELLED, "Cancelled")                                                                                          \
+    X(BUDGET, "BudgetExceeded")                                                                                        \
+    X(SCRIPT, "ScriptError")                                                                                           \
+    X(PROTOCOL, "ProtocolError")                                                                                       \
+    X(NO_MEMORY, "OutOfMemory")                                                                                        \
+    X(IO, "IoError")                                                                                                   \
     X(INTERNAL, "Internal")
 
 typedef enum err_kind {
@@ -51,10 +53,10 @@ typedef enum err_kind {
 } err_kind;
 
 typedef struct err {
-    err_kind kind;     /* ERR_NONE: not set */
-    int sys;           /* errno of the failed call, or 0 */
-    uint32_t hresult;  /* HRESULT of a runtime's answer, or 0 */
-    int64_t offset;    /* byte offset in the input at which it went wrong; meaningful only when has_offset */
+    err_kind kind;    /* ERR_NONE: not set */
+    int sys;          /* errno of the failed call, or 0 */
+    uint32_t hresult; /* HRESULT of a runtime's answer, or 0 */
+    int64_t offset;   /* byte offset in the input at which it went wrong; meaningful only when has_offset */
     bool has_offset;
     char message[512]; /* what went wrong, valid UTF-8, no trailing newline */
     char detail[192];  /* the parameter, path or value at fault; may be empty */
@@ -78,10 +80,11 @@ const char *err_kind_name(err_kind kind);
 /* The kind of a name, or ERR_NONE. */
 err_kind err_kind_from_name(const char *name);
 
-/* A bug of ours: aborts a debug build with file, line and the expression; in release it returns ERR_INTERNAL from the function. */
-#define BUG_IF(cond, e)                                                                                                              \
-    do {                                                                                                                             \
-        if (__builtin_expect(!!(cond), 0)) return err_bug((e), #cond, __FILE__, __LINE__);                                           \
+/* A bug of ours: aborts a debug build with file, line and the expression; in release it returns ERR_INTERNAL from the
+ * function. */
+#define BUG_IF(cond, e)                                                                                                \
+    do {                                                                                                               \
+        if (__builtin_expect(!!(cond), 0)) return err_bug((e), #cond, __FILE__, __LINE__);                             \
     } while (0)
 int err_bug(err *e, const char *expr, const char *file, int line);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* log.h: structured log lines to stderr, one JSON object (or, on a terminal, one readable line) each; nothing else ever writes to stderr or
- * stdout from a library. Thread-safe, never blocks for long: a line that cannot be written (full disk, closed pipe) is counted and dropped,
- * and the count is told by the next line that gets through. */
+/* log.h: structured log lines to stderr, one JSON object (or, on a terminal, one readable line) each; nothing else ever
+ * writes to stderr or stdout from a library. Thread-safe, never blocks for long: a line that cannot be written (full
+ * disk, closed pipe) is counted and dropped, and the count is told by the next line that gets through. */
 #ifndef LUNETTE_BASE_LOG_H
 #define LUNETTE_BASE_LOG_H
 
@@ -12,7 +12,8 @@ typedef enum log_format { LOG_AUTO, LOG_JSON, LOG_TEXT } log_format;
 
 void log_setup(log_level min, log_format format); /* default: info, auto (text on a terminal, else JSON) */
 log_level log_level_min(void);
-/* Fields: pairs of (name, printf-formatted text) are written by log_kv; a message is a short constant sentence. */
+/* area names the module ("ipc"); a line passes LOG_LINE_MAX bytes only cut, with "truncated":true. */
+#define LOG_LINE_MAX 4096
 void log_msg(log_level lv, const char *area, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void log_err(log_level lv, const char *area, const char *what, const err *e);
 /* One line with extra members: json_members is "" or a JSON object body such as "\"pid\":12". */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* utf.h: UTF-16LE and UTF-8. What leaves is always valid UTF-8: a lone surrogate, an overlong form or a stray byte becomes U+FFFD. */
+/* utf.h: UTF-16LE and UTF-8. What leaves is always valid UTF-8: a lone surrogate, an overlong form or a stray byte
+ * becomes U+FFFD. */
 #ifndef LUNETTE_BASE_UTF_H
 #define LUNETTE_BASE_UTF_H
 
