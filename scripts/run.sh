@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `make run`: starts the server, tells how to connect, and shows a triage of the .NET processes of this machine, or of a recorded
+# one when there is none. ONCE=1: shows the answer and ends. PORT: 8787.
+set -eu
+build=${BUILD:-build/release}
+lunette=$build/lunette
+port=${PORT:-8787}
+tmp=$(mktemp -d)
+server= replay=
+finish() {
+  trap - EXIT INT TERM
+  [ -z "$replay" ] || kill "$replay" 2>/dev/null || true
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  wait 2>/dev/null || true
+  rm -rf "$tmp"
+}
+trap finish EXIT
+trap 'finish; exit 130' INT TERM
+
+if [ -n "${MCP_BEARER_TOKEN:-}" ]; then
+  origin="the MCP_BEARER_TOKEN of your environment"
+else
+  MCP_BEARER_TOKEN=$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')
+  export MCP_BEARER_TOKEN
+  origin="made for this run; set MCP_BEARER_TOKEN to choose your own"
+fi
+"$lunette" serve --http "127.0.0.1:$port" >"$tmp/server.out" 2>"$tmp/server.log" &
+server=$!
+n=0
+until curl -fsS "http://127.0.0.1:$port/health" >/dev/null 2>&1; do
+  n=$((n + 1))
+  if ! kill -0 "$server" 2>/dev/null || [ $n -gt 100 ]; then
+    cat "$tmp/server.log" >&2
+    echo "The server did not start. Is port $port taken? Try: make run PORT=8788" >&2
+    server=
+    exit 1
+  fi
+  sleep 0.05
+done
+cat <<EOF
+lunette serves MCP at http://127.0.0.1:$port/mcp
+The token is $origin.
+To connect a client, add this to its configuration:
+
+{
+  "mcpServers": {
+    "lunette": {
+      "type": "http",
+      "url": "http://127.0.0.1:$port/mcp",
+      "headers": { "Authorization": "Bearer $MCP_BEARER_TOKEN" }
+    }
+  }
+}
+
+EOF
+pids=$("$lunette" ps --pids)
+if [ -z "$pids" ]; then
+  echo "No .NET process is running here that this user can reach, so here is a recorded one, played by 'lunette replay':"
+  echo
+  demo=share/demo.nettrace
+  "$lunette" replay "$demo" --loop >"$tmp/replay.out" 2>"$tmp/replay.log" &
+  replay=$!
+  n=0
+  until [ -n "$pids" ] || [ $n -gt 100 ]; do
+    pids=$("$lunette" ps --pids)
+    n=$((n + 1))
+    [ -n "$pids" ] || sleep 0.05
+  done
+else
+  "$lunette" ps
+  echo
+fi
+for pid in $pids; do
+  echo "── triage of process $pid ──────────────────────────────────────"
+  "$lunette" call inspect_process view=triage processId="$pid" || true
+  echo
+done
+[ -z "${ONCE:-}" ] || exit 0
+echo "The server goes on; stop it with Ctrl-C. Its log: $tmp/server.log"
+wait "$server"
