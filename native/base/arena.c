@@ -23,10 +23,15 @@ static struct arena_chunk *add_chunk(arena *a, size_t need)
     if (cap < need) cap = need;
     struct arena_chunk *c = mem_alloc(sizeof *c + cap);
     if (!c) return NULL;
-    c->next = a->head;
     c->used = 0;
     c->cap = cap;
-    a->head = c;
+    if (a->head && need > CHUNK_MAX) { /* full at once: goes behind the head, whose rest stays in use */
+        c->next = a->head->next;
+        a->head->next = c;
+    } else {
+        c->next = a->head;
+        a->head = c;
+    }
     return c;
 }
 

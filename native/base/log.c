@@ -246,6 +246,7 @@ void log_err(log_level lv, const char *area, const char *what, const err *e)
         jsonw_key_lit(&w, "hresult");
         jsonw_hex(&w, e->hresult);
     }
+    jsonw_end_object(&w);
     /* The members without the braces, which log_raw puts around its own. */
     bool ok = jsonw_done(&w);
     if (ok) out.p[out.n - 1] = '\0';
