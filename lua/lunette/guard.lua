@@ -1,0 +1,28 @@
+-- SPDX-License-Identifier: MIT
+-- guard: calls a script so that its bug becomes a value with script and line. What the host throws on purpose (cancelled, budget)
+-- passes through.
+local M = {}
+
+local PASS <const> = { Cancelled = true, BudgetExceeded = true }
+
+local function explain(raised)
+  if type(raised) == "table" and PASS[raised.kind] then return { pass = raised } end
+  local message = type(raised) == "table" and raised.message or tostring(raised)
+  return { message = tostring(message), traceback = debug.traceback(nil, 2) }
+end
+
+--- fn(…) -> true, results; or false, { message, traceback } when it raised an error.
+---@return boolean ok, any ...
+function M.call(fn, ...)
+  local results = table.pack(xpcall(fn, explain, ...))
+  if results[1] then return table.unpack(results, 1, results.n) end
+  local fault = results[2]
+  if type(fault) ~= "table" then fault = { message = tostring(fault), traceback = "" } end
+  if fault.pass then
+    if fault.pass.kind == "Cancelled" then return true, nil, fault.pass end
+    error(fault.pass, 0)
+  end
+  return false, fault
+end
+
+return M

@@ -1,0 +1,394 @@
+-- SPDX-License-Identifier: MIT
+-- tool: makes a declaration into a tool: its listing, and a handler that does, once and for all tools, what docs/writing-tools.md says:
+-- reserved arguments, lenient reading, scopes, safety, approval, running, the envelope.
+local args_lib = require("lunette.args")
+local envelope = require("lunette.envelope")
+local errors = require("lunette.errors")
+local guard = require("lunette.guard")
+local hints = require("lunette.hints")
+local json = require("lunette.json")
+local log = require("lunette.log")
+local progress = require("lunette.progress")
+local safety = require("lunette.safety")
+local schema = require("lunette.schema")
+local scopes = require("lunette.scopes")
+local sys = require("lunette.sys")
+
+local M = {}
+
+local MAX_FAILURE_SUMMARY <const> = 160 -- error.message has the whole
+local RESERVED <const> = "_dotnetDiagnostics"
+local INVESTIGATION <const> = "investigationHandleId"
+local NO_ORCHESTRATOR <const> = "investigationHandleId names a Pod, and this server runs without the orchestrator. "
+  .. "Leave it out to work on this machine."
+local BRANCH_FIELDS <const> = { "run", "risk", "max_risk", "data_field", "payload", "missing", "check", "task", "budget", "children" }
+-- Parameters that ask for a size: whoever gives one has chosen more than the default answer.
+local SIZE_PARAMETERS <const> = {
+  "topN", "maxRecent", "maxEvents", "maxActivities", "maxMatchedActivities", "maxRequests", "maxNodes", "limit",
+}
+
+local Tool = {}
+Tool.__index = Tool
+M.Tool = Tool
+
+--- The processId that nearly every tool has: absent or 0 is the lone visible .NET process.
+function M.process_id(more)
+  local p = { "processId", "int?", min = 0, note = "Process id; absent: the only .NET process." }
+  for k, v in pairs(more or {}) do p[k] = v end
+  return p
+end
+
+--- How much of the capture the answer holds; the handle always holds all.
+function M.depth(more)
+  local p = { "depth", "string", enum = { "Summary", "Detail", "Raw" }, ci = true, default = "Summary", note = "Detail answers more." }
+  for k, v in pairs(more or {}) do p[k] = v end
+  return p
+end
+
+-- The risk of a concrete call.
+local function risk_of(branch, ctx, args, call)
+  local risk = branch.risk
+  if type(risk) == "function" then risk = risk(ctx, args, call) end
+  return safety.descriptor(risk)
+end
+
+local function static_risk(branch)
+  local risk = branch.risk
+  if type(risk) == "function" then
+    if not branch.max_risk then error("a risk that is a function needs max_risk", 4) end
+    risk = branch.max_risk
+  end
+  return safety.descriptor(risk)
+end
+
+local function compile_branch(tool, value, declared)
+  if (declared.run == nil) == (declared.missing == nil) then
+    error(("tool %s: the branch %s needs either run or missing"):format(tool.name, value or "(only one)"), 4)
+  end
+  local branch = { value = value }
+  for k, v in pairs(declared) do branch[k] = v end
+  if type(declared.scopes) ~= "function" then branch.requirement = scopes.requirement(declared.scopes) end
+  branch.static = static_risk(declared)
+  return branch
+end
+
+local function compile_branches(tool, declared)
+  tool.branches = {}
+  if not declared.discriminator then
+    local only = {}
+    for _, field in ipairs(BRANCH_FIELDS) do only[field] = declared[field] end
+    only.scopes = declared.call_scopes
+    tool.only = compile_branch(tool, nil, only)
+    return
+  end
+  local p = tool.params.by_name[declared.discriminator]
+  if not p or not p.enum then
+    error(("tool %s: the discriminator %s must be a parameter with an enum"):format(tool.name, declared.discriminator), 4)
+  end
+  for _, value in ipairs(p.enum) do
+    local branch = declared.branches[value]
+    if not branch then error(("tool %s: there is no branch for %s=%s"):format(tool.name, declared.discriminator, value), 4) end
+    tool.branches[value] = compile_branch(tool, value, branch)
+  end
+  tool.branch_names = p.enum
+end
+
+local function each_branch(tool)
+  local list = {}
+  if tool.only then return { tool.only } end
+  for _, value in ipairs(tool.branch_names) do list[#list + 1] = tool.branches[value] end
+  return list
+end
+
+--- The static maximum of all branches, and whether a concrete call may be lower.
+local function summarise_safety(tool)
+  local list, conditional = {}, false
+  for _, branch in ipairs(each_branch(tool)) do
+    list[#list + 1] = branch.static
+    conditional = conditional or type(branch.risk) == "function" or branch.static.riskLevel ~= list[1].riskLevel
+  end
+  return safety.max(list), conditional
+end
+
+local function annotations_of(declared, title)
+  local a = declared.annotations or {}
+  return {
+    title = title, readOnlyHint = a.read_only ~= false, destructiveHint = a.destructive or false, idempotentHint = a.idempotent or false,
+    openWorldHint = a.open_world or false,
+  }
+end
+
+-- The value of the discriminator that a call would have, for the task question; nil when it is none of the words.
+local function branch_for(tool, raw)
+  if tool.only then return tool.only end
+  local value = args_lib.branch(tool.params, tool.discriminator, type(raw) == "table" and raw or {}, tool.branch_names)
+  return value and tool.branches[value]
+end
+
+local function task_of(tool, declared)
+  if declared.task then return declared.task end
+  local any = false
+  for _, branch in ipairs(each_branch(tool)) do any = any or branch.task end
+  if not any then return nil end
+  return function(raw)
+    local branch = branch_for(tool, raw)
+    return branch and branch.task and true or false
+  end
+end
+
+--- Splits what the caller sent into the arguments proper and the reserved members.
+local function split(raw)
+  local own, acknowledgement = {}, nil
+  for name, value in pairs(raw or {}) do
+    if name == RESERVED then
+      acknowledgement = type(value) == "table" and value.acknowledgement or nil
+    elseif name ~= INVESTIGATION then
+      own[name] = value
+    end
+  end
+  local investigation = raw and raw[INVESTIGATION]
+  if investigation == json.null or investigation == "" then investigation = nil end
+  return own, acknowledgement, investigation
+end
+
+---@class Call
+---@field tool string
+---@field branch string?      value of the discriminator
+---@field explicit table      which parameters the caller gave
+---@field given table         their values
+---@field safety table        descriptor of this call
+---@field children table[]?
+
+-- Reads and checks the arguments. Returns branch, bound.
+local function prepare(tool, ctx, raw)
+  local branch = tool.only
+  if not branch then
+    local value, err = args_lib.branch(tool.params, tool.discriminator, raw, tool.branch_names)
+    if not value then return nil, err end
+    branch = tool.branches[value]
+  end
+  local bound, err = args_lib.bind(tool.params, raw, branch.value, ctx.in_task, tool.relevant and tool.relevant(raw))
+  if not bound then return nil, err end
+  if tool.discriminator then bound.args[tool.discriminator] = branch.value end
+  for _, check in ipairs({ tool.check or false, branch.check or false }) do
+    if check then
+      local ok
+      ok, err = check(bound.args, { explicit = bound.explicit, branch = branch.value, tool = tool.name })
+      if not ok then return nil, err end
+    end
+  end
+  return branch, bound
+end
+
+local function operation_of(tool, branch) return branch.value and tool.name .. "/" .. branch.value or tool.name end
+
+-- true, or nil and the error that names the missing scope.
+local function authorise(tool, ctx, branch, args, call)
+  local ok, missing = scopes.check(ctx.principal, tool.requirement)
+  if not ok then return nil, errors.scope(missing, tool.name) end
+  local requirement = branch.requirement or scopes.requirement(branch.scopes(ctx, args, call))
+  ok, missing = scopes.check(ctx.principal, requirement)
+  if not ok then
+    return nil, errors.scope(missing, branch.value and ("%s(%s=%q)"):format(tool.name, tool.discriminator, branch.value) or tool.name)
+  end
+  return true
+end
+
+-- The first sentence, when the whole message would only be said twice.
+local function short(message)
+  if #message <= MAX_FAILURE_SUMMARY then return message end
+  local sentence = message:match("^(.-[%.;])%s")
+  if sentence and #sentence <= MAX_FAILURE_SUMMARY then return (sentence:gsub(";$", ".")) end
+  return sys.utf8_cut(message, MAX_FAILURE_SUMMARY - 3) .. "..."
+end
+
+--- What a finished call becomes: an answer for envelope.build, and whether the result is an error of the tool itself.
+local function failure(tool, err, descriptor, process_id)
+  err = errors.classify(err)
+  if err.rpc_code then return nil, err end
+  if err.kind == "Cancelled" then
+    return { summary = "Cancelled: the session was torn down; there is no data.", cancelled = true, safety = descriptor }
+  end
+  return {
+    summary = short(err.message), error = err, safety = descriptor,
+    hints = errors.recovery(err, { tool = tool.name, process_id = process_id }),
+    is_error = err.is_scope or err.is_bug or false,
+  }
+end
+
+local function preview(tool, branch, call, acknowledgement, mode)
+  local arguments = {}
+  for name, value in pairs(call.given) do arguments[name] = value end
+  arguments[RESERVED] = { acknowledgement = acknowledgement }
+  local d = call.safety
+  return {
+    summary = ("%s is a %s-risk call: %s Nothing was done; repeat it with the acknowledgement to run it.")
+      :format(operation_of(tool, branch), d.riskLevel, d.reason),
+    hints = { hints.new(tool.name, "Run it, having weighed the risk.", arguments, "normal") },
+    approval = { requiredAcknowledgement = acknowledgement, mode = mode }, safety = d, children = call.children,
+  }
+end
+
+local function declined(tool, branch, call)
+  local data = { kind = "approval_declined", message = "The request was declined; nothing was done." }
+  local summary = operation_of(tool, branch) .. " was declined; nothing was done."
+  return { summary = summary, data = data, safety = call.safety, children = call.children }
+end
+
+local APPROVE <const> = {
+  type = "object", required = json.array({ "approve" }),
+  properties = { approve = { type = "boolean", title = "Approve", description = "Run this call." } },
+}
+
+-- nil when the call may run, else the answer that stops it.
+local function approval(tool, ctx, branch, call, sent)
+  local policy = call.safety.approvalPolicy
+  if policy == "none" or branch.own_approval then return nil end
+  local expected = safety.acknowledgement(operation_of(tool, branch), call.given, call.safety, call.children and json.array(call.children))
+  if policy == "approve" and ctx:can("elicitation") then
+    local message = ("Approve %s? %s Arguments: %s"):format(operation_of(tool, branch), call.safety.reason, json.encode(call.given))
+    local answer, err = ctx:elicit("approve", { message = message, requestedSchema = APPROVE })
+    if not answer then return failure(tool, err, call.safety) end
+    if answer.action == "accept" and answer.content and answer.content.approve == true then return nil end
+    return declined(tool, branch, call)
+  end
+  if safety.matches(sent, expected) then return nil end
+  return preview(tool, branch, call, expected, policy == "approve" and "elicitation-fallback" or "acknowledgement")
+end
+
+-- The result of `run` as an answer.
+local function succeed(tool, branch, call, data, extras)
+  if tool.discriminator and branch.data_field then
+    local whole = setmetatable({ [tool.discriminator] = branch.value, [branch.data_field] = data },
+      { __order = { tool.discriminator, branch.data_field } })
+    for name, value in pairs(extras.fields or {}) do whole[name] = value end
+    data = whole
+  end
+  return {
+    summary = extras.summary or (operation_of(tool, branch) .. " answered."), data = data, hints = extras.hints, handle = extras.handle,
+    source = extras.source,
+    process = extras.process, signals = extras.signals, safety = call.safety, children = extras.children or call.children,
+    warnings = call.safety.riskLevel == "moderate" and safety.warnings(call.safety) or nil,
+  }
+end
+
+local function run(tool, ctx, branch, bound, call)
+  if branch.missing then
+    return failure(tool, errors.not_supported(("%s is not available: %s."):format(operation_of(tool, branch), branch.missing)), call.safety,
+      bound.args.processId)
+  end
+  local ok, data, extras = guard.call(branch.run, ctx, bound.args, call)
+  if not ok then
+    log.error("tool", "a script failed", { tool = tool.name, error = tostring(data.message), traceback = data.traceback })
+    local message = ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation_of(tool, branch), data.message)
+    local err = errors.new("Internal", message, { detail = "ScriptError", hints = {} })
+    err.is_bug = true
+    return failure(tool, err, call.safety)
+  end
+  if data == nil then return failure(tool, extras or "no result and no reason", call.safety, bound.args.processId) end
+  if ctx.progress then ctx:progress(progress.DONE, progress.DONE) end
+  return succeed(tool, branch, call, data, extras or {})
+end
+
+--- Does one call. Returns an Answer and the branch (nil when there was none), or nil, err for an error of the protocol.
+local function answer(tool, ctx, raw)
+  local own, sent, investigation = split(raw)
+  if investigation then
+    return failure(tool, errors.new("OrchestratorDisabled", NO_ORCHESTRATOR), safety.refused())
+  end
+  local branch, bound = prepare(tool, ctx, own)
+  if not branch then return failure(tool, bound, safety.refused()) end
+  local call = { tool = tool.name, branch = branch.value, explicit = bound.explicit, given = bound.given }
+  local ok, err = authorise(tool, ctx, branch, bound.args, call)
+  if not ok then return failure(tool, err, safety.refused()) end
+  call.safety = risk_of(branch, ctx, bound.args, call)
+  if branch.children then
+    call.children, err = branch.children(ctx, bound.args)
+    if not call.children then return failure(tool, err, safety.refused()) end
+    local all = { call.safety }
+    for _, child in ipairs(call.children) do all[#all + 1] = child.safety end
+    call.safety = safety.max(all)
+  end
+  local stop
+  stop, err = approval(tool, ctx, branch, call, sent)
+  if stop or err then return stop, err or branch, bound end
+  local done
+  done, err = run(tool, ctx, branch, bound, call)
+  if not done then return nil, err end
+  return done, branch, bound
+end
+
+-- Bytes that this answer may have.
+local function budget(branch, bound)
+  if not branch or not bound then return envelope.MAX_BYTES end
+  if branch.budget then return branch.budget end
+  if bound.args.depth ~= "Summary" then return envelope.MAX_BYTES end
+  for _, name in ipairs(SIZE_PARAMETERS) do
+    if bound.explicit[name] then return envelope.MAX_BYTES end
+  end
+  return envelope.SUMMARY_BYTES
+end
+
+--- Calls the tool. Returns the envelope as a table and as JSON, and whether it is an error of the tool; or nil, err for an error of the
+--- protocol.
+---@param ctx table
+---@param raw table
+function Tool:invoke(ctx, raw)
+  local done, branch, bound = answer(self, ctx, raw)
+  if not done then return nil, branch end
+  local body, whole = envelope.encode(envelope.build(done), budget(branch, bound), done.handle or done.source)
+  return whole, body, done.is_error or false
+end
+
+--- What the registry calls.
+function Tool:handle(ctx, raw)
+  local whole, body, is_error = self:invoke(ctx, raw)
+  if not whole then return nil, body end
+  return envelope.result(body, is_error)
+end
+
+--- _meta of tools/list: who may, and how risky it is.
+function Tool:meta(principal)
+  return { dotnetDiagnostics = {
+    auth = {
+      requiredScopes = json.array({ table.unpack(self.requirement.list) }), semantics = self.requirement.semantics,
+      authorized = scopes.check(principal, self.requirement) and true or false,
+    },
+    safety = self.max_safety, hasConditionalSafety = self.conditional,
+  } }
+end
+
+--- The definition for the registry.
+function Tool:definition()
+  return {
+    name = self.name, title = self.title, description = self.description,
+    inputSchema = schema.input(self), outputSchema = schema.envelope(),
+    annotations = self.annotations, task = self.task, visible = self.visible,
+    meta = function(principal) return self:meta(principal) end,
+    handler = function(ctx, raw) return self:handle(ctx, raw) end,
+  }
+end
+
+--- Compiles a declaration (docs/writing-tools.md).
+---@param declared table
+function M.tool(declared)
+  for _, field in ipairs({ "name", "description" }) do
+    if type(declared[field]) ~= "string" then error("tool: " .. field .. " is needed", 2) end
+  end
+  local self = setmetatable({
+    name = declared.name, title = declared.title or declared.name, description = declared.description, declared = declared,
+    params = args_lib.compile(declared.params, declared.name), discriminator = declared.discriminator, check = declared.check,
+    visible = declared.visible, relevant = declared.relevant, requirement = scopes.requirement(declared.scopes),
+  }, Tool)
+  compile_branches(self, declared)
+  self.max_safety, self.conditional = summarise_safety(self)
+  self.annotations = annotations_of(declared, self.title)
+  self.task = task_of(self, declared)
+  return self
+end
+
+--- Whether a value is a compiled tool.
+function M.is_tool(value) return getmetatable(value) == Tool end
+
+-- `tool { … }` works as well as `tool.tool { … }`.
+return setmetatable(M, { __call = function(_, declared) return M.tool(declared) end })
