@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* fuzz_proc.c: the parsers of native/kernel. The first byte chooses the parser, the rest is its text. */
+#include "kernel/kernel.h"
+
+typedef struct mem_file {
+    slice s;
+} mem_file;
+
+static long mem_read(void *arg, uint64_t off, void *to, size_t n)
+{
+    const mem_file *f = arg;
+    if (off >= f->s.n) return 0;
+    if (n > f->s.n - off) n = f->s.n - (size_t)off;
+    memcpy(to, f->s.p + off, n);
+    return (long)n;
+}
+
+static void tables(slice text)
+{
+    map64 own = {0};
+    uint64_t inode;
+    for (uint64_t i = 1; i < 16; i++)
+        map64_put(&own, i, 1);
+    kn_tcp_count c = {.own = &own, .ports.max = 64, .peers.max = 64};
+    kn_parse_tcp(text, true, &c);
+    kn_parse_tcp(text, false, &c);
+    kn_tcp_fini(&c);
+    map64_fini(&own);
+    (void)kn_classify_fd(text, &inode);
+}
+
+static void groups(slice text)
+{
+    kn_cgroup_ids ids;
+    kn_mount m;
+    kn_num a, b;
+    kn_psi psi;
+    kn_parse_cgroup_ids(text, &ids);
+    (void)kn_find_mount(text, NULL, &m);
+    (void)kn_find_mount(text, "memory", &m);
+    (void)kn_parse_cpu_max(text, &a, &b);
+    (void)kn_keyed(text, "nr_periods");
+    (void)kn_parse_limit(text);
+    kn_parse_psi(text, &psi);
+}
+
+static void process(slice text)
+{
+    kn_stat stat;
+    kn_status status;
+    kn_rollup rollup;
+    kn_limits limits;
+    kn_io io;
+    kn_maps maps = {0};
+    slice item;
+    err e = {0};
+    (void)kn_parse_stat(text, &stat, &e);
+    (void)kn_parse_status(text, &status, NULL);
+    (void)kn_parse_rollup(text, &rollup, NULL);
+    (void)kn_parse_limits(text, &limits, NULL);
+    (void)kn_parse_io(text, &io, NULL);
+    kn_parse_maps(text, &maps);
+    while (kn_next_z(&text, &item))
+        (void)item;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0) return 0;
+    slice text = slice_of(data + 1, size - 1);
+    mem_file f = {text};
+    switch (data[0] & 3) {
+    case 0: process(text); break;
+    case 1: groups(text); break;
+    case 2: tables(text); break;
+    default: (void)kn_elf_runtime(mem_read, &f); break;
+    }
+    return 0;
+}
