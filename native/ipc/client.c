@@ -4,6 +4,17 @@
 
 #include "ipc/ipc_internal.h"
 
+/* What to do about a target that does not answer. */
+static void late_hint(const ipc_endpoint *ep, err *e)
+{
+    if (ep->stopped)
+        err_hint(e, "the process is stopped by a signal or a debugger: kill -CONT %d, or detach the debugger", ep->pid);
+    else
+        err_hint(
+            e, "its diagnostics server is busy (a dump, a long rundown, a half-open client) or stuck in a callback of "
+               "the application: try again, or restart the process");
+}
+
 int ipc_call(const ipc_endpoint *ep, const ipc_msg *m, int64_t deadline_ns, const ipc_cancel *c, ipc_answer *out,
              int *keep_fd, err *e)
 {
@@ -18,6 +29,7 @@ int ipc_call(const ipc_endpoint *ep, const ipc_msg *m, int64_t deadline_ns, cons
         fd = -1;
     }
     ipc__close(&fd); /* at once, also after an Error: some runtimes never close it */
+    if (rc == -ERR_TIMEOUT) late_hint(ep, e);
     if (rc < 0) err_where(e, "%s to process %d", ipc_command_name(m->command), ep->pid);
     return rc;
 }

@@ -59,12 +59,7 @@ int ipc__wait(int fd, short events, int64_t deadline_ns, const ipc_cancel *c)
 static int wait_err(int rc, const char *what, err *e)
 {
     if (rc == -ERR_CANCELLED) return err_set(e, ERR_CANCELLED, "cancelled while %s", what);
-    if (rc == -ERR_TIMEOUT) {
-        rc = err_set(e, ERR_TIMEOUT, "no answer in time while %s", what);
-        err_hint(e, "the target may be stopped (SIGSTOP, debugger), or its diagnostics server busy with another "
-                    "client, a dump or a long rundown");
-        return rc;
-    }
+    if (rc == -ERR_TIMEOUT) return err_set(e, ERR_TIMEOUT, "no answer in time while %s", what);
     return err_set(e, ERR_IO, "poll failed while %s", what);
 }
 

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/* ipc_lua.c: the Lua face `lunette.ipc` (docs/native-api.md). Each call runs on a worker thread while its task waits; a
+ * task that is cancelled fires the call's cancel, so that no call outlives its task by more than a moment. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf.h"
+#include "host/host.h"
+#include "ipc/ipc.h"
+
+#define JOB_TYPE    "lunette.ipc.job"
+#define TMPDIRS_MAX 64
+
+int luaopen_lunette_ipc(lua_State *L);
+
+typedef enum job_op { JOB_DISCOVER, JOB_RESOLVE, JOB_INFO, JOB_PING, JOB_ENVIRONMENT } job_op;
+typedef struct job {
+    job_op op;
+    pid_t pid;
+    int64_t timeout_ms;
+    char *tmpdirs[TMPDIRS_MAX + 1]; /* NULL-terminated */
+    ipc_cancel cancel;
+    future *f;
+    int rc;
+    err e;
+    /* results */
+    ipc_endpoints list;
+    ipc_endpoint ep;
+    ipc_info info;
+    buf text;
+} job;
+
+static void job_free(void *arg)
+{
+    job *j = arg;
+    for (size_t i = 0; j->tmpdirs[i]; i++)
+        free(j->tmpdirs[i]);
+    ipc_cancel_fini(&j->cancel);
+    ipc_endpoints_fini(&j->list);
+    ipc_endpoint_fini(&j->ep);
+    ipc_info_fini(&j->info);
+    buf_fini(&j->text);
+    free(j);
+}
+
+/* ---- on a worker thread
+ * -------------------------------------------------------------------------------------------------------- */
+static int ask(job *j, const ipc_discover_cfg *cfg)
+{
+    int64_t deadline = deadline_in_ms(j->timeout_ms);
+    int rc = ipc_resolve(j->pid, cfg, &j->ep, &j->e);
+    if (rc < 0) return rc;
+    if (j->op == JOB_ENVIRONMENT) return ipc_environment(&j->ep, deadline, &j->cancel, &j->text, &j->e);
+    return ipc_process_info(&j->ep, deadline, &j->cancel, &j->info, &j->e);
+}
+
+static void job_work(void *arg)
+{
+    job *j = arg;
+    const ipc_discover_cfg cfg = {.tmpdirs = (const char *const *)j->tmpdirs, .probe_ms = j->timeout_ms};
+    switch (j->op) {
+    case JOB_DISCOVER: j->rc = ipc_discover(&cfg, &j->cancel, &j->list, &j->e); break;
+    case JOB_RESOLVE:
+        j->rc = ipc_resolve(j->pid, &cfg, &j->ep, &j->e);
+        if (j->ep.cause != IPC_OK) j->rc = 0; /* seen and not reachable is an answer here */
+        break;
+    case JOB_INFO:
+    case JOB_PING:
+    case JOB_ENVIRONMENT: j->rc = ask(j, &cfg); break;
+    }
+}
+
+/* ---- on the loop's thread
+ * -------------------------------------------------------------------------------------------------------- */
+static void job_cancel(void *owner) { ipc_cancel_fire(&((job *)owner)->cancel); }
+
+static void job_done(void *arg)
+{
+    job *j = arg;
+    future *f = j->f;
+    if (j->rc < 0) {
+        future_fail(f, &j->e);
+        job_free(j);
+    } else
+        future_resolve(f, j, job_free);
+    future_unref(f);
+}
+
+/* A box that owns a job while Lua builds tables from it, which may throw. */
+static int l_job_gc(lua_State *L)
+{
+    job **box = luaL_checkudata(L, 1, JOB_TYPE);
+    if (*box) job_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* Any bytes of a target as valid UTF-8. */
+static void push_text(lua_State *L, const char *s)
+{
+    size_t n = strlen(s);
+    if (utf8_valid(slice_of(s, n))) {
+        lua_pushlstring(L, s, n);
+        return;
+    }
+    buf b = {.p = host_box(L, 3 * n + 1), .cap = 3 * n, .max = 3 * n}; // box
+    utf8_sanitize(slice_of(s, n), &b);
+    lua_pushlstring(L, (const char *)b.p, b.n); // box text
+    lua_remove(L, -2);                          // text
+}
+
+static void set_text(lua_State *L, const char *key, const char *s)
+{
+    if (!s || !*s) return;
+    push_text(L, s);
+    lua_setfield(L, -2, key);
+}
+
+static void set_int(lua_State *L, const char *key, int64_t v)
+{
+    lua_pushinteger(L, (lua_Integer)v);
+    lua_setfield(L, -2, key);
+}
+
+static void set_bool(lua_State *L, const char *key, bool v)
+{
+    lua_pushboolean(L, v);
+    lua_setfield(L, -2, key);
+}
+
+static void push_info(lua_State *L, const ipc_info *i)
+{
+    char guid[37];
+    ipc_guid_text(i->cookie, guid);
+    lua_createtable(L, 0, 9); // info
+    set_int(L, "processId", (int64_t)i->process_id);
+    set_text(L, "runtimeCookie", guid);
+    lua_pushstring(L, "");
+    lua_setfield(L, -2, "commandLine");
+    set_text(L, "commandLine", i->command_line);
+    set_text(L, "os", i->os);
+    set_text(L, "arch", i->arch);
+    set_text(L, "entrypoint", i->entrypoint);
+    set_text(L, "runtimeVersion", i->runtime_version);
+    set_text(L, "rid", i->rid);
+    set_int(L, "version", i->command_version);
+}
+
+static const char *runtime_name(ipc_runtime r)
+{
+    switch (r) {
+    case IPC_RUNTIME_CORECLR: return "CoreClr";
+    case IPC_RUNTIME_NATIVE_AOT: return "NativeAot";
+    case IPC_RUNTIME_MONO: return "Mono";
+    case IPC_RUNTIME_UNKNOWN: break;
+    }
+    return NULL;
+}
+
+static void push_endpoint(lua_State *L, const ipc_endpoint *ep)
+{
+    lua_createtable(L, 0, 14); // ep
+    set_int(L, "pid", ep->pid);
+    set_int(L, "nspid", ep->nspid);
+    set_int(L, "start_time", (int64_t)ep->start_time);
+    set_int(L, "uid", ep->uid);
+    set_bool(L, "same_namespace", ep->same_namespace);
+    set_bool(L, "stopped", ep->stopped);
+    set_text(L, "runtime", runtime_name(ep->runtime));
+    if (ep->n_sockets > 0) {
+        set_text(L, "path", ep->sockets[0].path);
+        set_bool(L, "router", ep->sockets[0].router);
+    }
+    set_text(L, "state", ep->cause == IPC_OK ? "ok" : "unreachable");
+    if (ep->cause != IPC_OK) {
+        set_text(L, "cause", ipc_cause_name(ep->cause));
+        set_text(L, "message", ep->why.message);
+        set_text(L, "detail", ep->why.detail);
+        set_text(L, "hint", ep->why.hint);
+    } else if (ep->info.command_version > 0) {
+        push_info(L, &ep->info); // ep info
+        lua_setfield(L, -2, "info");
+    }
+}
+
+static void push_environment(lua_State *L, const buf *text)
+{
+    lua_newtable(L); // list
+    lua_Integer n = 0;
+    for (size_t at = 0; at < text->n; at += strlen((const char *)text->p + at) + 1) {
+        push_text(L, (const char *)text->p + at);
+        lua_rawseti(L, -2, ++n);
+    }
+}
+
+static void push_list(lua_State *L, const ipc_endpoints *l)
+{
+    lua_createtable(L, (int)l->n, 1); // list
+    for (size_t i = 0; i < l->n; i++) {
+        push_endpoint(L, &l->items[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    if (l->dropped) set_int(L, "dropped", l->dropped);
+}
+
+static int push_job(lua_State *L, future *f, void *arg)
+{
+    (void)arg;
+    job **box = lua_newuserdatauv(L, sizeof *box, 0); // box
+    *box = NULL;
+    luaL_setmetatable(L, JOB_TYPE);
+    *box = future_take(f);
+    const job *j = *box;
+    switch (j->op) {
+    case JOB_DISCOVER: push_list(L, &j->list); break;
+    case JOB_RESOLVE: push_endpoint(L, &j->ep); break;
+    case JOB_INFO: push_info(L, &j->info); break;
+    case JOB_PING: lua_pushboolean(L, 1); break;
+    case JOB_ENVIRONMENT: push_environment(L, &j->text); break;
+    } // box result
+    job_free(*box);
+    *box = NULL;
+    return 1;
+}
+
+/* Throws. The job is in the box at the stack's top until it is handed to the loop. */
+static int l_start(lua_State *L, job **box)
+{
+    job *j = *box;
+    err e = {0};
+    if (ipc_cancel_init(&j->cancel, &e) < 0) return host_push_err(L, &e);
+    j->f = future_new(host_loop(L), job_cancel, j);
+    if (!j->f) return luaL_error(L, "not enough memory");
+    future *f = future_ref(j->f);
+    if (!loop_work(host_loop(L), job_work, job_done, j)) {
+        future_unref(f);
+        future_unref(f);
+        (void)err_set(&e, ERR_NO_MEMORY, "no thread for a call to the diagnostics socket");
+        return host_push_err(L, &e);
+    }
+    *box = NULL;
+    return host_await(L, f, -1, push_job, NULL);
+}
+
+static job **l_new_job(lua_State *L, job_op op)
+{
+    job **box = lua_newuserdatauv(L, sizeof *box, 0); // … box
+    *box = NULL;
+    luaL_setmetatable(L, JOB_TYPE);
+    *box = mem_calloc(1, sizeof **box);
+    if (!*box) luaL_error(L, "not enough memory");
+    (*box)->op = op;
+    (*box)->cancel.fd = -1;
+    (*box)->timeout_ms = IPC_CALL_MS;
+    return box;
+}
+
+static int64_t check_timeout(lua_State *L, int idx, int64_t otherwise)
+{
+    lua_Integer ms = luaL_optinteger(L, idx, (lua_Integer)otherwise);
+    luaL_argcheck(L, ms > 0 && ms <= 3600000, idx, "a time-out is 1 to 3600000 ms");
+    return ms;
+}
+
+static void read_tmpdirs(lua_State *L, int idx, job *j)
+{
+    if (lua_getfield(L, idx, "tmpdirs") == LUA_TTABLE) { // … dirs
+        lua_Integer n = luaL_len(L, -1);
+        luaL_argcheck(L, n <= TMPDIRS_MAX, idx, "more than 64 tmpdirs");
+        for (lua_Integer i = 1; i <= n; i++) {
+            lua_geti(L, -1, i); // … dirs dir
+            j->tmpdirs[i - 1] = slice_dup(slice_str(luaL_checkstring(L, -1)));
+            if (!j->tmpdirs[i - 1]) luaL_error(L, "not enough memory");
+            lua_pop(L, 1); // … dirs
+        }
+    }
+    lua_pop(L, 1);
+}
+
+/* ipc.discover{tmpdirs=?, timeout_ms=?} */
+static int l_discover(lua_State *L)
+{
+    lua_settop(L, 1);
+    if (lua_isnil(L, 1)) {
+        lua_newtable(L);
+        lua_replace(L, 1);
+    }
+    luaL_checktype(L, 1, LUA_TTABLE);
+    job **box = l_new_job(L, JOB_DISCOVER); // opts box
+    read_tmpdirs(L, 1, *box);
+    lua_getfield(L, 1, "timeout_ms"); // opts box ms
+    (*box)->timeout_ms = check_timeout(L, 3, IPC_PROBE_MS);
+    return l_start(L, box);
+}
+
+static int l_ask(lua_State *L, job_op op)
+{
+    lua_Integer pid = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, pid >= 1 && pid <= INT32_MAX, 1, "a process id is between 1 and 2147483647");
+    int64_t ms = check_timeout(L, 2, IPC_CALL_MS);
+    job **box = l_new_job(L, op);
+    (*box)->pid = (pid_t)pid;
+    (*box)->timeout_ms = ms;
+    return l_start(L, box);
+}
+
+static int l_resolve(lua_State *L) { return l_ask(L, JOB_RESOLVE); }
+static int l_process_info(lua_State *L) { return l_ask(L, JOB_INFO); }
+static int l_environment(lua_State *L) { return l_ask(L, JOB_ENVIRONMENT); }
+static int l_ping(lua_State *L) { return l_ask(L, JOB_PING); }
+
+int luaopen_lunette_ipc(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"discover", l_discover},       {"resolve", l_resolve}, {"process_info", l_process_info},
+        {"environment", l_environment}, {"ping", l_ping},       {NULL, NULL},
+    };
+    if (luaL_newmetatable(L, JOB_TYPE)) { // meta
+        lua_pushcfunction(L, l_job_gc);
+        lua_setfield(L, -2, "__gc");
+    }
+    lua_pop(L, 1);
+    luaL_newlib(L, functions); // ipc
+    return 1;
+}
