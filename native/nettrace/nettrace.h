@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* nettrace.h: reads a .nettrace stream (V4, V5, V6) as it comes, in pieces of any size, and decodes event payloads. Plain C, one thread
- * a reader, memory bounded by nt_limits however long the stream. Format: microsoft/perfview, NetTraceFormat_v5.md and NetTraceFormat.md.
+/* nettrace.h: reads a .nettrace stream (V4, V5, V6) as it comes, in pieces of any size, and decodes event payloads.
+ * Plain C, one thread a reader, memory bounded by nt_limits however long the stream. Format: microsoft/perfview,
+ * NetTraceFormat_v5.md and NetTraceFormat.md.
  *
  *     nt_options o = nt_options_default();
  *     nt_reader *r = nt_new(&o, &(nt_sink){.event = on_event}, arg, &e);
  *     while ((n = read(fd, chunk, sizeof chunk)) > 0 && nt_feed(r, chunk, n, &e) >= 0) {}
- *     int rc = nt_finish(r, &e);          0: complete; -ERR_TRUNCATED: the stream stopped before its end mark; else malformed
- *     nt_free(r);
+ *     int rc = nt_finish(r, &e);          0: complete; -ERR_TRUNCATED: the stream stopped before its end mark; else
+ * malformed nt_free(r);
  */
 #ifndef LUNETTE_NETTRACE_H
 #define LUNETTE_NETTRACE_H
@@ -15,7 +16,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-/* ---- fields of a payload ------------------------------------------------------------------------------------------------------ */
+/* ---- fields of a payload
+ * ------------------------------------------------------------------------------------------------------ */
 typedef enum nt_type {
     NT_NONE = 0,
     NT_BOOL,     /* u = 0 or 1; 4 or 1 bytes in the payload */
@@ -35,22 +37,46 @@ typedef enum nt_type {
 
 /* How the payload holds a value; the reader's business, public so that nt_get may be inlined. */
 typedef enum nt_wire {
-    NT_W_BOOL32, NT_W_BOOL8, NT_W_CHAR16, NT_W_I8, NT_W_U8, NT_W_I16, NT_W_U16, NT_W_I32, NT_W_U32, NT_W_I64, NT_W_U64,
-    NT_W_F32, NT_W_F64, NT_W_FILETIME, NT_W_GUID, NT_W_DECIMAL, NT_W_UTF16Z, NT_W_ANSIZ, NT_W_VARINT, NT_W_VARUINT, NT_W_UTF8,
-    NT_W_STRUCT, NT_W_ARRAY, NT_W_BYTES, NT_W_RELLOC, NT_W_DATALOC, NT_W_COUNT
+    NT_W_BOOL32,
+    NT_W_BOOL8,
+    NT_W_CHAR16,
+    NT_W_I8,
+    NT_W_U8,
+    NT_W_I16,
+    NT_W_U16,
+    NT_W_I32,
+    NT_W_U32,
+    NT_W_I64,
+    NT_W_U64,
+    NT_W_F32,
+    NT_W_F64,
+    NT_W_FILETIME,
+    NT_W_GUID,
+    NT_W_DECIMAL,
+    NT_W_UTF16Z,
+    NT_W_ANSIZ,
+    NT_W_VARINT,
+    NT_W_VARUINT,
+    NT_W_UTF8,
+    NT_W_STRUCT,
+    NT_W_ARRAY,
+    NT_W_BYTES,
+    NT_W_RELLOC,
+    NT_W_DATALOC,
+    NT_W_COUNT
 } nt_wire;
 
 typedef enum nt_count { NT_COUNT_U16, NT_COUNT_FIXED, NT_COUNT_FIELD } nt_count;
 
-#define NT_VARIES UINT32_MAX
+#define NT_VARIES  UINT32_MAX
 #define NT_NO_SLOT 0xFF
-#define NT_SLOTS 4
+#define NT_SLOTS   4
 
 typedef struct nt_field nt_field;
 struct nt_field {
-    slice name;         /* UTF-8, NUL-terminated beyond n; may be empty */
-    slice path;         /* flat fields only: names of the structs around it and its own, joined by '.', empty ones left out */
-    const char *enums;  /* name of the manifest's enum, or NULL */
+    slice name; /* UTF-8, NUL-terminated beyond n; may be empty */
+    slice path; /* flat fields only: names of the structs around it and its own, joined by '.', empty ones left out */
+    const char *enums;   /* name of the manifest's enum, or NULL */
     const nt_field *sub; /* struct: its fields; array and location: the one field that describes an element */
     uint16_t n_sub;
     uint8_t wire;       /* nt_wire */
@@ -68,11 +94,11 @@ struct nt_field {
 typedef struct nt_schema {
     const nt_field *fields; /* as declared: structs hold their fields */
     uint32_t n_fields;
-    const nt_field *flat;   /* all structs opened: what nt_get and nt_decode index */
+    const nt_field *flat; /* all structs opened: what nt_get and nt_decode index */
     uint32_t n_flat;
-    uint32_t size;          /* of the whole payload, or NT_VARIES */
+    uint32_t size; /* of the whole payload, or NT_VARIES */
     uint32_t min_size;
-    uint32_t n_bool32;      /* 4-byte booleans outside arrays: some writers put one byte there */
+    uint32_t n_bool32; /* 4-byte booleans outside arrays: some writers put one byte there */
 } nt_schema;
 
 typedef struct nt_value {
@@ -88,14 +114,15 @@ typedef struct nt_value {
     };
 } nt_value;
 
-/* Walks the fields of a payload, of a struct or the elements of an array, in order. Storage is the caller's, nothing to free. */
+/* Walks the fields of a payload, of a struct or the elements of an array, in order. Storage is the caller's, nothing to
+ * free. */
 typedef struct nt_iter {
     const nt_field *f, *f_end;
     const nt_field *elem;
     uint32_t left;
     bool bool8;
     bool truncated; /* the payload ended inside a field: the walk stopped there */
-    const uint8_t *p, *end;
+    const uint8_t *base, *p, *end;
     slice payload;
     uint64_t slots[NT_SLOTS];
 } nt_iter;
@@ -104,22 +131,25 @@ void nt_iter_payload(nt_iter *it, const nt_schema *s, slice payload);
 void nt_iter_into(nt_iter *it, const nt_iter *parent, const nt_value *v);
 bool nt_iter_next(nt_iter *it, nt_value *v);
 
-/* Index of a flat field: by its path, else by its own name when only one has it; -1: none. For once, not for each event. */
+/* Index of a flat field: by its path, else by its own name when only one has it; -1: none. For once, not for each
+ * event. */
 int nt_field_index(const nt_schema *s, slice name);
-/* The value of one flat field; at once where its offset is fixed, else by walking from the start. False: not in this payload. */
+/* The value of one flat field; at once where its offset is fixed, else by walking from the start. False: not in this
+ * payload. */
 bool nt_get(const nt_schema *s, slice payload, uint32_t index, nt_value *v);
 /* All flat fields into values[n_flat]; returns how many the payload holds (a short payload ends early). */
 uint32_t nt_decode(const nt_schema *s, slice payload, nt_value *values);
 /* As nt_decode; false in *whole when bytes are left over after the last field or it ended early. */
 uint32_t nt_decode_whole(const nt_schema *s, slice payload, nt_value *values, bool *whole);
 
-/* UTF-8 form of UTF-16LE bytes into out[cap]; U+FFFD for a lone surrogate; never splits a character. Returns the bytes written
- * (3 for each 2 of input are always enough). Not NUL-terminated. */
+/* UTF-8 form of UTF-16LE bytes into out[cap]; U+FFFD for a lone surrogate; never splits a character. Returns the bytes
+ * written (3 for each 2 of input are always enough). Not NUL-terminated. */
 size_t nt_utf8(slice utf16, char *out, size_t cap);
 /* "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" of 16 bytes, with its NUL, into out[37]. */
 void nt_guid_text(const uint8_t *guid, char out[37]);
 
-/* ---- building schemas (the stream's metadata and the CLR manifest do) --------------------------------------------------------- */
+/* ---- building schemas (the stream's metadata and the CLR manifest do)
+ * --------------------------------------------------------- */
 typedef struct nt_spec nt_spec; /* one field as declared; zero what does not apply */
 struct nt_spec {
     slice name;
@@ -128,13 +158,15 @@ struct nt_spec {
     nt_spec *sub; /* struct: fields; array, location: one element */
     uint32_t n_sub;
     nt_count count_kind;
-    uint32_t count;      /* NT_COUNT_FIXED: elements; NT_COUNT_FIELD: index of the earlier sibling that holds the count */
-    bool hex, natural;   /* natural: a struct with C alignment */
+    uint32_t count;    /* NT_COUNT_FIXED: elements; NT_COUNT_FIELD: index of the earlier sibling that holds the count */
+    bool hex, natural; /* natural: a struct with C alignment */
 };
-/* Compiles specs into a; NULL when memory or the arena's cap is out, or a layout is impossible (size over 2^31, slots). */
+/* Compiles specs into a; NULL when memory or the arena's cap is out, or a layout is impossible (size over 2^31, slots).
+ */
 const nt_schema *nt_schema_build(arena *a, const nt_spec *specs, uint32_t n);
 
-/* ---- the stream ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the stream
+ * ---------------------------------------------------------------------------------------------------------------- */
 typedef struct nt_trace {
     int version;           /* 4 (V4 and V5 look alike) or 6 */
     int64_t sync_unix_ns;  /* wall clock at the start of the session */
@@ -148,41 +180,42 @@ typedef struct nt_trace {
 
 /* One kind of event, as the stream's metadata announced it. Lives as long as the reader. */
 typedef struct nt_kind {
-    uint32_t index;        /* 0, 1, … in order of appearance */
+    uint32_t index; /* 0, 1, … in order of appearance */
     uint32_t metadata_id;
-    slice provider, name;  /* UTF-8, NUL-terminated beyond n; native runtime events have an empty name */
+    slice provider, name; /* UTF-8, NUL-terminated beyond n; native runtime events have an empty name */
     uint32_t id;
     uint32_t version, level;
     uint64_t keywords;
-    int opcode;            /* -1: not told */
-    slice display;         /* Task/Opcode name as TraceEvent prints it; never empty */
+    int opcode;                 /* -1: not told */
+    slice display;              /* Task/Opcode name as TraceEvent prints it; never empty */
     slice description, message; /* V6; else empty */
-    const nt_schema *schema; /* NULL: the layout is not known, the payload is opaque */
-    bool described;        /* the schema came from the stream */
-    bool fields_dropped;   /* the stream's field list could not be parsed */
-    bool muted;            /* set by the sink: count these events, do not deliver them */
-    uint64_t count;        /* events so far */
-    void *user;            /* the sink's */
+    const nt_schema *schema;    /* NULL: the layout is not known, the payload is opaque */
+    bool described;             /* the schema came from the stream */
+    bool fields_dropped;        /* the stream's field list could not be parsed */
+    bool muted;                 /* set by the sink: count these events, do not deliver them */
+    uint64_t count;             /* events so far */
+    void *user;                 /* the sink's */
 } nt_kind;
 
 /* One event. Everything is borrowed and good until the callback returns. */
 typedef struct nt_event {
     const nt_kind *kind;
     slice payload;
-    int64_t ts;               /* ticks; nt_ns makes nanoseconds */
-    uint64_t thread;          /* whom it is about */
-    uint64_t capture_thread;  /* who wrote it: sequence numbers count per capture thread */
-    const uint8_t *activity;  /* 16 bytes, or NULL */
-    const uint8_t *related;   /* 16 bytes, or NULL */
-    uint32_t processor;       /* of the capture thread; NT_NO_PROCESSOR: not known */
-    uint32_t stack;           /* for nt_stack */
-    uint32_t labels;          /* V6, for nt_labels; 0: none */
+    int64_t ts;              /* ticks; nt_ns makes nanoseconds */
+    uint64_t thread;         /* whom it is about */
+    uint64_t capture_thread; /* who wrote it: sequence numbers count per capture thread */
+    const uint8_t *activity; /* 16 bytes, or NULL */
+    const uint8_t *related;  /* 16 bytes, or NULL */
+    uint32_t processor;      /* of the capture thread; NT_NO_PROCESSOR: not known */
+    uint32_t stack;          /* for nt_stack */
+    uint32_t labels;         /* V6, for nt_labels; 0: none */
     uint32_t seq;
-    int64_t pid;              /* V6: of the thread; else the trace's */
+    int64_t pid; /* V6: of the thread; else the trace's */
 } nt_event;
 #define NT_NO_PROCESSOR UINT32_MAX
 
-/* V6: what a label list adds to its events. Zero or -1 where it says nothing; slices borrowed until the next sequence point. */
+/* V6: what a label list adds to its events. Zero or -1 where it says nothing; slices borrowed until the next sequence
+ * point. */
 typedef struct nt_labels {
     const uint8_t *activity, *related, *trace_id; /* 16 bytes, or NULL */
     const uint8_t *span_id;                       /* 8 bytes, or NULL */
@@ -214,22 +247,23 @@ typedef struct nt_sink {
     int (*sequence_point)(void *arg, int64_t ts);
 } nt_sink;
 
-/* What input can make grow. Past a limit marked "drops" the rest is counted in nt_stats; past any other the stream ends with ERR_LIMIT. */
+/* What input can make grow. Past a limit marked "drops" the rest is counted in nt_stats; past any other the stream ends
+ * with ERR_LIMIT. */
 typedef struct nt_limits {
-    uint32_t block_bytes;      /* one block: 16 MiB (the runtime writes 100 KiB) */
-    uint32_t name_bytes;       /* one name of the metadata, in UTF-8: 32 KiB */
-    uint32_t kinds;            /* kinds of event: 65,536 */
-    size_t kind_bytes;         /* their names and layouts: 8 MiB */
-    uint32_t fields_per_kind;  /* 1,024 with those nested; more: the kind keeps its name and loses its fields */
-    uint32_t field_depth;      /* 16; as above */
-    uint32_t stack_bytes;      /* one stack: 64 KiB */
-    uint32_t stacks;           /* between sequence points: 1,000,000; drops */
-    size_t stacks_bytes;       /* as above: 12 MiB; drops */
-    uint32_t label_lists;      /* between sequence points: 100,000 */
-    size_t label_bytes;        /* as above: 4 MiB */
-    uint32_t threads;          /* V4/V5: 5,000, the one silent longest goes (its next gap is not seen) */
-    uint32_t indexed_threads;  /* V6: 100,000 at a time */
-    size_t queue_bytes;        /* events that wait to be sorted: 24 MiB; past it order is no longer certain, and counted */
+    uint32_t block_bytes;     /* one block: 16 MiB (the runtime writes 100 KiB) */
+    uint32_t name_bytes;      /* one name of the metadata, in UTF-8: 32 KiB */
+    uint32_t kinds;           /* kinds of event: 65,536 */
+    size_t kind_bytes;        /* their names and layouts: 8 MiB */
+    uint32_t fields_per_kind; /* 1,024 with those nested; more: the kind keeps its name and loses its fields */
+    uint32_t field_depth;     /* 16; as above */
+    uint32_t stack_bytes;     /* one stack: 64 KiB */
+    uint32_t stacks;          /* between sequence points: 1,000,000; drops */
+    size_t stacks_bytes;      /* as above: 12 MiB; drops */
+    uint32_t label_lists;     /* between sequence points: 100,000 */
+    size_t label_bytes;       /* as above: 4 MiB */
+    uint32_t threads;         /* V4/V5: 5,000, the one silent longest goes (its next gap is not seen) */
+    uint32_t indexed_threads; /* V6: 100,000 at a time */
+    size_t queue_bytes; /* events that wait to be sorted: 24 MiB; past it order is no longer certain, and counted */
 } nt_limits;
 nt_limits nt_limits_default(void);
 
@@ -237,28 +271,29 @@ typedef struct nt_options {
     nt_limits limits;
     bool stream_order; /* deliver as the stream has them: in order per capture thread only, no queue */
     bool no_stacks;    /* do not keep stacks: nt_stack is empty */
-    /* Layout and display name for kinds that the stream does not describe: fills k->schema and k->display when it knows better,
-     * allocating in a. May be NULL; clr_resolve (native/clr) is the one for .NET. */
+    /* Layout and display name for kinds that the stream does not describe: fills k->schema and k->display when it knows
+     * better, allocating in a. May be NULL; clr_resolve (native/clr) is the one for .NET. */
     void (*resolve)(void *arg, nt_kind *k, uint32_t pointer_size, arena *a);
     void *resolve_arg;
 } nt_options;
 nt_options nt_options_default(void);
 
 typedef struct nt_stats {
-    uint64_t bytes;            /* fed */
-    uint64_t blocks;           /* of all sorts, complete */
-    uint64_t events;           /* delivered or muted */
-    uint64_t lost;             /* by gaps of the sequence numbers */
-    uint64_t sequence_breaks;  /* numbers that went back: a thread id used again, or a damaged stream; not counted as lost */
-    uint64_t unknown_kind;     /* events whose metadata never came: not delivered */
-    uint64_t fields_dropped;   /* kinds whose field list could not be parsed */
-    uint64_t stacks_dropped;   /* past limits.stacks or limits.stacks_bytes */
-    uint64_t forced_merges;    /* times limits.queue_bytes was met */
-    uint64_t out_of_order;     /* events delivered with a time below an earlier one (not counted in stream_order) */
+    uint64_t bytes;  /* fed */
+    uint64_t blocks; /* of all sorts, complete */
+    uint64_t events; /* delivered or muted */
+    uint64_t lost;   /* by gaps of the sequence numbers */
+    uint64_t
+        sequence_breaks; /* numbers that went back: a thread id used again, or a damaged stream; not counted as lost */
+    uint64_t unknown_kind;   /* events whose metadata never came: not delivered */
+    uint64_t fields_dropped; /* kinds whose field list could not be parsed */
+    uint64_t stacks_dropped; /* past limits.stacks or limits.stacks_bytes */
+    uint64_t forced_merges;  /* times limits.queue_bytes was met */
+    uint64_t out_of_order;   /* events delivered with a time below an earlier one (not counted in stream_order) */
     uint64_t threads_evicted;
     uint64_t sequence_points;
-    uint64_t skipped_blocks;   /* of unknown sorts */
-    size_t memory;             /* bytes that the reader holds now, estimate */
+    uint64_t skipped_blocks; /* of unknown sorts */
+    size_t memory;           /* bytes that the reader holds now, estimate */
     size_t memory_peak;
 } nt_stats;
 
@@ -266,10 +301,11 @@ typedef struct nt_reader nt_reader;
 /* NULL with *e filled: no memory. Options and sink are copied. */
 nt_reader *nt_new(const nt_options *o, const nt_sink *sink, void *arg, err *e);
 void nt_free(nt_reader *r);
-/* Takes n more bytes of the stream. 0, or negative with *e filled (offset = where in the stream): every event before the fault has been
- * delivered, and later calls repeat the same error. Bytes after the end mark are ignored. */
+/* Takes n more bytes of the stream. 0, or negative with *e filled (offset = where in the stream): every event before
+ * the fault has been delivered, and later calls repeat the same error. Bytes after the end mark are ignored. */
 int nt_feed(nt_reader *r, const void *bytes, size_t n, err *e);
-/* No more bytes. Delivers what waits. 0: the stream had its end mark; -ERR_TRUNCATED: it stopped before; else as nt_feed. */
+/* No more bytes. Delivers what waits. 0: the stream had its end mark; -ERR_TRUNCATED: it stopped before; else as
+ * nt_feed. */
 int nt_finish(nt_reader *r, err *e);
 /* The end mark was seen. */
 bool nt_ended(const nt_reader *r);
@@ -279,7 +315,8 @@ const nt_trace *nt_trace_info(const nt_reader *r);
 const nt_stats *nt_stats_of(const nt_reader *r);
 uint32_t nt_kind_count(const nt_reader *r);
 nt_kind *nt_kind_at(nt_reader *r, uint32_t index);
-/* Instruction pointers of an event's stack, leaf first, pointer_size bytes each; empty when it has none. Only inside the event callback. */
+/* Instruction pointers of an event's stack, leaf first, pointer_size bytes each; empty when it has none. Only inside
+ * the event callback. */
 slice nt_stack(const nt_reader *r, const nt_event *ev);
 /* The labels of a V6 event; false: none. Only inside the event callback. */
 bool nt_labels_of(const nt_reader *r, const nt_event *ev, nt_labels *out);
@@ -290,9 +327,13 @@ bool nt_label_next(const nt_labels *l, size_t *pos, nt_label *out);
 int64_t nt_ns(const nt_trace *t, int64_t ts);
 static inline int64_t nt_unix_ns(const nt_trace *t, int64_t ts) { return t->sync_unix_ns + nt_ns(t, ts); }
 
-/* ---- files ---------------------------------------------------------------------------------------------------------------------- */
-/* Feeds a whole file to r: a .nettrace file, or the first .nettrace member of a .zip. progress (may be NULL) gets bytes read and the
- * file's size now and then; non-zero cancels. Returns what nt_finish returns, or a negative status for the file itself. */
-int nt_read_file(nt_reader *r, const char *path, int (*progress)(void *arg, uint64_t done, uint64_t total), void *progress_arg, err *e);
+/* ---- files
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+/* Feeds a whole file to r: a .nettrace file, or the first .nettrace member of a .zip. progress (may be NULL) gets bytes
+ * read and the file's size now and then; non-zero cancels. Returns what nt_finish returns, or a negative status for the
+ * file itself. */
+int nt_read_file(nt_reader *r, const char *path, int (*progress)(void *arg, uint64_t done, uint64_t total),
+                 void *progress_arg, err *e);
 
 #endif

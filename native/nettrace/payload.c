@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* payload.c: reads field values out of a payload by a compiled layout. Nothing is copied; every read is checked against
+ * the payload. */
+#include "nettrace/nt_internal.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* Where a walk stands in a payload. */
+typedef struct place {
+    const uint8_t *p, *end;
+    slice payload;
+    uint64_t *slots;
+    bool bool8;
+} place;
+
+/* First NUL unit at or after p (units of 2 bytes), or NULL. */
+static inline const uint8_t *find_nul16(const uint8_t *p, const uint8_t *end)
+{
+#ifdef __SSE2__
+    const __m128i zero = _mm_setzero_si128();
+    while (end - p >= 16) {
+        int m = _mm_movemask_epi8(_mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)(const void *)p), zero));
+        if (m) return p + __builtin_ctz((unsigned)m);
+        p += 16;
+    }
+#endif
+    for (; end - p >= 2; p += 2)
+        if (!p[0] && !p[1]) return p;
+    return NULL;
+}
+
+static inline bool read_varuint(place *at, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        if (at->p == at->end) return false;
+        uint8_t b = *at->p++;
+        v |= (uint64_t)(b & 0x7F) << (shift < 64 ? shift : 63);
+        if (!(b & 0x80)) {
+            *out = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool skip_field(place *at, const nt_field *f);
+
+static bool skip_struct(place *at, const nt_field *fields, uint32_t n)
+{
+    uint64_t slots[NT_SLOTS] = {0};
+    place in = {at->p, at->end, at->payload, slots, at->bool8};
+    for (uint32_t i = 0; i < n; i++)
+        if (!skip_field(&in, &fields[i])) return false;
+    at->p = in.p;
+    return true;
+}
+
+/* Elements of an array; p stands behind the count. Elements without bytes are not walked: a count alone must not make
+ * work. */
+static bool skip_elements(place *at, const nt_field *elem, uint32_t count)
+{
+    size_t left = (size_t)(at->end - at->p);
+    if (elem->size != NT_VARIES) {
+        uint64_t bytes = (uint64_t)elem->size * count;
+        if (bytes > left) return false;
+        at->p += bytes;
+        return true;
+    }
+    if ((uint64_t)elem->min_size * count > left) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!skip_field(at, elem)) return false;
+    return true;
+}
+
+static inline bool read_count(place *at, const nt_field *f, uint32_t *count)
+{
+    uint64_t n = f->count;
+    if (f->count_kind == NT_COUNT_U16) {
+        if (at->end - at->p < 2) return false;
+        n = (uint64_t)at->p[0] | (uint64_t)at->p[1] << 8;
+        at->p += 2;
+    } else if (f->count_kind == NT_COUNT_FIELD) {
+        n = at->slots[f->count_slot];
+    }
+    if (n > UINT32_MAX) return false;
+    *count = (uint32_t)n;
+    return true;
+}
+
+/* RelLoc and DataLoc: size in bytes in the high half, position in the low one. */
+static void read_location(place *at, const nt_field *f, uint32_t word, nt_value *v)
+{
+    size_t bytes = word >> 16, from = word & 0xFFFF;
+    if (f->wire == NT_W_RELLOC) from += (size_t)(at->p - at->payload.p);
+    uint32_t each = f->sub->size;
+    v->bad = from > at->payload.n || bytes > at->payload.n - from || each == 0 || bytes % each != 0;
+    if (v->bad) return;
+    v->raw = slice_of(at->payload.p + from, bytes);
+    v->count = (uint32_t)(bytes / each);
+}
+
+static inline bool take(place *at, void *to, size_t n)
+{
+    if ((size_t)(at->end - at->p) < n) return false;
+    memcpy(to, at->p, n);
+    at->p += n;
+    return true;
+}
+
+static inline bool take_raw(place *at, nt_value *v, size_t n)
+{
+    if ((size_t)(at->end - at->p) < n) return false;
+    v->raw = slice_of(at->p, n);
+    at->p += n;
+    return true;
+}
+
+#define NUMBER(ctype, member)                                                                                          \
+    {                                                                                                                  \
+        ctype x;                                                                                                       \
+        if (!take(at, &x, sizeof x)) return false;                                                                     \
+        v->member = x;                                                                                                 \
+        return true;                                                                                                   \
+    }
+
+static bool read_sequence(place *at, const nt_field *f, nt_value *v)
+{
+    uint32_t count;
+    if (!read_count(at, f, &count)) return false;
+    const uint8_t *from = at->p;
+    if (f->wire == NT_W_BYTES) {
+        if ((size_t)(at->end - at->p) < count) return false;
+        at->p += count;
+    } else if (!skip_elements(at, f->sub, count)) {
+        return false;
+    }
+    v->count = count;
+    v->raw = slice_of(from, (size_t)(at->p - from));
+    return true;
+}
+
+static bool read_struct(place *at, const nt_field *f, nt_value *v)
+{
+    const uint8_t *from = at->p;
+    if (f->size != NT_VARIES && !at->bool8) {
+        if ((size_t)(at->end - at->p) < f->size) return false;
+        at->p += f->size;
+    } else if (!skip_struct(at, f->sub, f->n_sub)) {
+        return false;
+    }
+    v->raw = slice_of(from, (size_t)(at->p - from));
+    return true;
+}
+
+/* Reads the value at *at and steps behind it. False: the payload ends inside. */
+static inline bool read_value(place *at, const nt_field *f, nt_value *v)
+{
+    v->field = f;
+    v->type = (nt_type)f->type;
+    v->bad = false;
+    const uint8_t *from = at->p;
+    switch ((nt_wire)f->wire) {
+    case NT_W_U32: NUMBER(uint32_t, u)
+    case NT_W_U64: NUMBER(uint64_t, u)
+    case NT_W_U16: NUMBER(uint16_t, u)
+    case NT_W_U8: NUMBER(uint8_t, u)
+    case NT_W_I32: NUMBER(int32_t, i)
+    case NT_W_I64: NUMBER(int64_t, i)
+    case NT_W_I16: NUMBER(int16_t, i)
+    case NT_W_I8: NUMBER(int8_t, i)
+    case NT_W_CHAR16: NUMBER(uint16_t, u)
+    case NT_W_UTF8: NUMBER(uint8_t, u)
+    case NT_W_F32: NUMBER(float, f)
+    case NT_W_F64: NUMBER(double, f)
+    case NT_W_FILETIME: NUMBER(int64_t, i)
+    case NT_W_BOOL32:
+        if (!at->bool8) {
+            uint32_t x;
+            if (!take(at, &x, sizeof x)) return false;
+            v->u = x != 0;
+            return true;
+        }
+        /* fall through */
+    case NT_W_BOOL8: {
+        uint8_t x;
+        if (!take(at, &x, sizeof x)) return false;
+        v->u = x != 0;
+        return true;
+    }
+    case NT_W_UTF16Z: {
+        const uint8_t *nul = find_nul16(from, at->end);
+        if (!nul) return false;
+        v->raw = slice_of(from, (size_t)(nul - from));
+        at->p = nul + 2;
+        return true;
+    }
+    case NT_W_ANSIZ: {
+        const uint8_t *nul = memchr(from, 0, (size_t)(at->end - from));
+        if (!nul) return false;
+        v->raw = slice_of(from, (size_t)(nul - from));
+        at->p = nul + 1;
+        return true;
+    }
+    case NT_W_GUID:
+    case NT_W_DECIMAL: return take_raw(at, v, 16);
+    case NT_W_VARUINT: return read_varuint(at, &v->u);
+    case NT_W_VARINT: {
+        uint64_t z;
+        if (!read_varuint(at, &z)) return false;
+        v->i = (int64_t)(z >> 1) ^ -(int64_t)(z & 1);
+        return true;
+    }
+    case NT_W_STRUCT: return read_struct(at, f, v);
+    case NT_W_ARRAY:
+    case NT_W_BYTES: return read_sequence(at, f, v);
+    case NT_W_RELLOC:
+    case NT_W_DATALOC: {
+        uint32_t word;
+        if (!take(at, &word, sizeof word)) return false;
+        read_location(at, f, word, v);
+        return true;
+    }
+    case NT_W_COUNT: break;
+    }
+    return false;
+}
+
+static bool skip_field(place *at, const nt_field *f)
+{
+    nt_value v;
+    return read_value(at, f, &v) && (f->slot == NT_NO_SLOT || (at->slots[f->slot] = v.u, true));
+}
+
+static bool measure(const nt_schema *s, slice payload, bool bool8)
+{
+    uint64_t slots[NT_SLOTS] = {0};
+    place at = {payload.p, payload.p + payload.n, payload, slots, bool8};
+    for (uint32_t i = 0; i < s->n_flat; i++)
+        if (!skip_field(&at, &s->flat[i])) return false;
+    return at.p == at.end;
+}
+
+/* Some self-describing sources write one byte where the metadata says a 4-byte boolean: then the payload is 3 short for
+ * each. */
+static bool bools_are_bytes(const nt_schema *s, slice payload)
+{
+    if (s->n_bool32 == 0) return false;
+    if (s->size != NT_VARIES) return payload.n + 3 * (size_t)s->n_bool32 == s->size;
+    return !measure(s, payload, false) && measure(s, payload, true);
+}
+
+uint32_t nt_decode_whole(const nt_schema *s, slice payload, nt_value *values, bool *whole)
+{
+    uint64_t slots[NT_SLOTS] = {0};
+    place at = {payload.p, payload.p + payload.n, payload, slots, s->n_bool32 && bools_are_bytes(s, payload)};
+    const nt_field *f = s->flat, *end = s->flat + s->n_flat;
+    for (; f < end; f++, values++) {
+        if (!read_value(&at, f, values)) break;
+        if (f->slot != NT_NO_SLOT) slots[f->slot] = values->u;
+    }
+    if (whole) *whole = f == end && at.p == at.end;
+    return (uint32_t)(f - s->flat);
+}
+
+uint32_t nt_decode(const nt_schema *s, slice payload, nt_value *values)
+{
+    return nt_decode_whole(s, payload, values, NULL);
+}
+
+bool nt_get(const nt_schema *s, slice payload, uint32_t index, nt_value *v)
+{
+    if (index >= s->n_flat) return false;
+    uint64_t slots[NT_SLOTS] = {0};
+    place at = {payload.p, payload.p + payload.n, payload, slots, s->n_bool32 && bools_are_bytes(s, payload)};
+    const nt_field *f = &s->flat[index];
+    if (f->offset != NT_VARIES && !at.bool8 && f->count_slot == NT_NO_SLOT) {
+        if (f->offset > payload.n) return false;
+        at.p += f->offset;
+        return read_value(&at, f, v);
+    }
+    for (const nt_field *g = s->flat; g < f; g++)
+        if (!skip_field(&at, g)) return false;
+    return read_value(&at, f, v);
+}
+
+void nt_iter_payload(nt_iter *it, const nt_schema *s, slice payload)
+{
+    if (!payload.p) payload.p = (const uint8_t *)"";
+    *it = (nt_iter){
+        .f = s->fields, .f_end = s->fields + s->n_fields, .base = payload.p, .p = payload.p, .payload = payload};
+    it->end = payload.p + payload.n;
+    it->bool8 = s->n_bool32 && bools_are_bytes(s, payload);
+}
+
+void nt_iter_into(nt_iter *it, const nt_iter *parent, const nt_value *v)
+{
+    *it = (nt_iter){.payload = parent->payload, .bool8 = parent->bool8};
+    if (v->bad || !v->raw.p) return;
+    it->base = it->p = v->raw.p;
+    it->end = v->raw.p + v->raw.n;
+    if (v->type == NT_STRUCT) {
+        it->f = v->field->sub;
+        it->f_end = v->field->sub + v->field->n_sub;
+    } else if (v->type == NT_ARRAY && v->raw.n) {
+        it->elem = v->field->sub;
+        it->left = v->count;
+    }
+}
+
+bool nt_iter_next(nt_iter *it, nt_value *v)
+{
+    const nt_field *f = it->elem;
+    if (f) {
+        if (it->left == 0) return false;
+        it->left--;
+    } else {
+        if (it->f == it->f_end) return false;
+        f = it->f++;
+        if (f->offset != NT_VARIES && !it->bool8) it->p = it->base + f->offset; /* C alignment leaves gaps */
+    }
+    place at = {it->p, it->end, it->payload, it->slots, it->bool8};
+    if (!read_value(&at, f, v)) {
+        it->truncated = true;
+        it->f = it->f_end;
+        it->left = 0;
+        return false;
+    }
+    it->p = at.p;
+    if (f->slot != NT_NO_SLOT) it->slots[f->slot] = v->u;
+    return true;
+}
