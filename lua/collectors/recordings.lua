@@ -1,0 +1,43 @@
+-- SPDX-License-Identifier: MIT
+-- Where a recorded file may be read from: anywhere for a person on the command line, below the artifact root for a client.
+local config = require("lunette.config")
+local errors = require("lunette.errors")
+local fs = require("lunette.fs")
+
+local M = {}
+
+local PARAMETER <const> = "traceFilePath"
+
+local function refused(message)
+  return nil, errors.new("InvalidArtifactPath", message, { detail = PARAMETER })
+end
+
+--- Whether `path` lies in `root`; both are real paths.
+local function below(path, root) return path:sub(1, #root + 1) == root .. "/" end
+
+--- The real path of a recording that this request may read.
+---@param ctx { transport: string }
+---@param path string
+---@return string?, table? err
+function M.resolve(ctx, path)
+  if path == "" or path:find("%z") then return nil, errors.invalid(PARAMETER, "traceFilePath must be the path of a .nettrace file.") end
+  if ctx.transport == "cli" then
+    local real = fs.realpath(path)
+    if not real then return nil, errors.invalid(PARAMETER, ("There is no file %s."):format(path)) end
+    return real
+  end
+  local root_path = config.artifact_root()
+  if path:sub(1, 1) == "/" then return refused("traceFilePath is relative to the artifact root; got an absolute path.") end
+  for part in path:gmatch("[^/]+") do
+    if part == ".." then return refused("traceFilePath may not go up with '..'.") end
+  end
+  local root = fs.realpath(root_path)
+  local real = root and fs.realpath(root .. "/" .. path)
+  if not real then
+    return nil, errors.new("ArtifactNotFound", "There is no such recording below the artifact root.", { detail = PARAMETER })
+  end
+  if not below(real, root) then return refused("traceFilePath leaves the artifact root through a link.") end
+  return real
+end
+
+return M

@@ -1,0 +1,123 @@
+-- SPDX-License-Identifier: MIT
+-- One window over a source of events: a live session that ends at a deadline, or a recorded file that ends by itself. Owns the source:
+-- however the window ends, the session in the target is stopped and drained, or closed.
+local events = require("lunette.events")
+local loop = require("lunette.loop")
+local progress = require("lunette.progress")
+
+local M = {}
+
+M.STOP_MS = 5000    -- how long a stopped session may take to drain before the result is called incomplete
+M.TICK_MS = 500     -- longest wait without a look at the clock
+M.SETTLE_MS = 1500  -- a program younger than this may still be starting: enabling counters then has hung runtimes (dotnet/runtime 105682)
+local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
+
+---@class WindowSpec
+---@field open table             for lunette.events.open
+---@field duration_ms integer?   nil: until the source ends
+---@field grace_ms integer?      past the deadline, while `complete` says that something due has not come
+---@field complete? fun(elapsed_ms: integer): boolean
+---@field interrupted? fun(): boolean    ends the window early
+---@field on_event fun(event: table)
+---@field message string         of the progress reports
+
+---@class WindowResult
+---@field ended "deadline"|"stream-end"|"interrupted"
+---@field elapsed_ms integer
+---@field started_unix_ms integer
+---@field summary table          of the source, see docs/native-api.md
+
+local function feed(batch, on_event)
+  for _, event in ipairs(batch) do on_event(event) end
+end
+
+--- Reads until the deadline, the end of the stream, or an interruption. Returns how it ended, or nil, err.
+local function read(source, spec, started_ms)
+  while true do
+    local wait = BATCH_MS
+    if spec.duration_ms then
+      local elapsed = loop.now_ms() - started_ms
+      local over = elapsed - spec.duration_ms
+      if over >= (spec.grace_ms or 0) or (over >= 0 and (not spec.complete or spec.complete(elapsed))) then return "deadline" end
+      wait = math.min(M.TICK_MS, over < 0 and -over or spec.grace_ms - over)
+    end
+    local batch, err = source:next(math.max(1, wait))
+    if batch then
+      feed(batch, spec.on_event)
+    elseif err.kind == "NotFound" then
+      return "stream-end"
+    elseif err.kind ~= "Timeout" or not spec.duration_ms then
+      return nil, err
+    end
+    if spec.interrupted and spec.interrupted() then return "interrupted" end
+  end
+end
+
+--- What came between the stop and the end of the stream.
+local function drain(source, on_event)
+  while true do
+    local batch, err = source:next(M.STOP_MS)
+    if not batch then return err.kind == "Cancelled" and err or nil end
+    feed(batch, on_event)
+  end
+end
+
+--- Waits until a target is old enough to be asked for counters. True, or nil, err when cancelled.
+---@param process { start_unix_ms: integer? }?
+function M.settle(process)
+  local started = process and process.start_unix_ms
+  local wait = started and M.SETTLE_MS - (loop.unix_ms() - started) or 0
+  if wait <= 0 then return true end
+  return loop.sleep_ms(math.min(wait, M.SETTLE_MS))
+end
+
+--- Runs a window.
+---@param ctx table
+---@param spec WindowSpec
+---@return WindowResult?, table? err
+function M.run(ctx, spec)
+  local source <close>, open_err = events.open(spec.open)
+  if not source then return nil, open_err end
+  local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
+  local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
+
+  local ended, err = read(source, spec, started_ms)
+  if not ended then return nil, err end
+  local elapsed = loop.now_ms() - started_ms
+  local summary
+  summary, err = source:stop(M.STOP_MS)
+  if not summary then return nil, err end
+  err = drain(source, spec.on_event)
+  if err then return nil, err end
+  return {
+    ended = ended, elapsed_ms = elapsed, summary = summary,
+    started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
+  }
+end
+
+--- What a reader should know of how the window went: loss, an early or unclean end. Appended to notes.
+---@param result WindowResult
+---@param spec { duration_ms: integer? }
+---@param notes string[]
+function M.notes(result, spec, notes)
+  local s = result.summary
+  if spec.duration_ms and result.ended == "stream-end" then
+    notes[#notes + 1] = ("ProcessEnded: the event stream ended %.1f s into a window of %.1f s; values are those seen until then.")
+      :format(result.elapsed_ms / 1000, spec.duration_ms / 1000)
+  end
+  if (s.lost or 0) > 0 then
+    notes[#notes + 1] = ("EventsLost: the target dropped %d events (its buffers were full); counts may be too low."):format(s.lost)
+  end
+  if (s.dropped or 0) > 0 then
+    notes[#notes + 1] = ("EventsDropped: %d events were left out here, since the queue to the collector was full."):format(s.dropped)
+  end
+  if s.complete == false and result.ended ~= "stream-end" then
+    notes[#notes + 1] = "Incomplete: the session did not end cleanly within its deadline"
+      .. (s.incomplete_reason and " (" .. s.incomplete_reason .. ")" or "") .. "; what came before is kept."
+  elseif s.complete == false and not spec.duration_ms then
+    notes[#notes + 1] = "Incomplete: the recording stops before its end mark"
+      .. (s.incomplete_reason and " (" .. s.incomplete_reason .. ")" or "") .. "; what came before is kept."
+  end
+end
+
+return M

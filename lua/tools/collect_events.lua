@@ -1,0 +1,243 @@
+-- SPDX-License-Identifier: MIT
+-- collect_events: one bounded EventPipe window of one kind; the whole capture stays behind a handle.
+local counter_hints = require("collectors.counters.hints")
+local counters = require("collectors.counters")
+local errors = require("lunette.errors")
+local handles = require("lunette.handles")
+local process = require("lunette.process")
+local recordings = require("collectors.recordings")
+local snapshot = require("collectors.counters.snapshot")
+local tool = require("lunette.tool")
+local trend = require("signals.counters_trend")
+
+local MAX_INLINE_METERS <const> = 250   -- series at Detail; the handle has all
+local MAX_INLINE_REQUESTS <const> = 10  -- request duration series at Summary
+local MAX_SECONDS <const> = 300         -- beyond, only as a task
+local TRIGGER_SCOPES <const> = {
+  ["cpu-sample"] = { "eventpipe" }, heap = { "heap-read", "ptrace" }, ["thread-snapshot"] = { "ptrace" }, dump = { "dump-write", "ptrace" },
+}
+
+--- Where the events come from: { process = … } or { path = … }.
+local function source_of(ctx, args)
+  if args.traceFilePath then
+    local path, err = recordings.resolve(ctx, args.traceFilePath)
+    if not path then return nil, err end
+    return { path = path }
+  end
+  local proc, err = process.resolve(ctx, args.processId)
+  if not proc then return nil, err end
+  return { process = proc }
+end
+
+--- What of the capture is answered inline. The notes of the answer say what was left to the handle.
+local function inline(artifact, depth)
+  local notes = { table.unpack(artifact.notes) }
+  local rows, series, left_out
+  if depth == "Summary" then
+    rows = snapshot.headline(artifact)
+    series, left_out = snapshot.request_durations(artifact, MAX_INLINE_REQUESTS)
+  else
+    rows = snapshot.counters(artifact)
+    series, left_out = snapshot.meters(artifact, MAX_INLINE_METERS)
+  end
+  if left_out > 0 then
+    notes[#notes + 1] = ("Inline: %d more Meter series are behind the handle: query_snapshot(view=\"summary\")."):format(left_out)
+  end
+  return snapshot.wire(artifact, rows, series, notes)
+end
+
+-- What the one-line summary says, where it was measured.
+local SPOKEN <const> = {
+  { "System.Runtime", "cpu-usage", "CPU %.1f %%" }, { "System.Runtime", "gc-heap-size", "GC heap %.1f MB" },
+  { "System.Runtime", "working-set", "working set %.0f MB" }, { "System.Runtime", "threadpool-queue-length", "pool queue %d" },
+  { "System.Runtime", "monitor-lock-contention-count", "%d lock contentions an interval" },
+}
+
+local function sentence(artifact, source)
+  local said = {}
+  for _, row in ipairs(SPOKEN) do
+    local c = snapshot.find(artifact, row[1], row[2])
+    if c then said[#said + 1] = row[3]:format(row[3]:find("%d", 1, true) and math.floor(c.series.last + 0.5) or c.series.last) end
+  end
+  local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
+  return ("%d counters and %d Meter series of %s over %.1f s%s%s."):format(#artifact.counters, #artifact.meters, what,
+    artifact.duration_ms / 1000, #said > 0 and ": " or "", table.concat(said, ", "))
+end
+
+local function collect_counters(ctx, args)
+  if args.triggerWhen then
+    return nil, errors.not_supported("triggerWhen is not available: the watch that captures when a counter crosses a threshold is not "
+      .. "built yet. Leave it out to collect the counters, then start the capture by hand.")
+  end
+  local source, err = source_of(ctx, args)
+  if not source then return nil, err end
+  local artifact
+  artifact, err = counters.collect(ctx, source, {
+    providers = args.providers, meters = args.meters, interval_s = args.intervalSeconds, duration_s = args.durationSeconds,
+    max_series = args.maxInstrumentTimeSeries,
+  })
+  if not artifact then return nil, err end
+  local live = source.process
+  local handle = handles.put {
+    kind = "counters", artifact = artifact, process_id = artifact.process_id, process_start = live and live.start_time,
+    origin = artifact.origin, started_unix_ms = artifact.started_unix_ms, duration_ms = artifact.duration_ms,
+    collector = {
+      tool = "collect_events",
+      arguments = { kind = "counters", processId = live and live.pid or nil, traceFilePath = args.traceFilePath },
+    },
+  }
+  return inline(artifact, args.depth), {
+    summary = sentence(artifact, source), process = live, handle = handle, signals = trend.of(artifact, handle.id),
+    hints = counter_hints.of(artifact, handle.id, live and live.pid),
+  }
+end
+
+--- read-counters, and what the capture of a trigger needs.
+local function counters_scopes(_, args)
+  local list = { "read-counters" }
+  for _, scope in ipairs(args.triggerWhen and TRIGGER_SCOPES[args.captureKind] or {}) do list[#list + 1] = scope end
+  return list
+end
+
+local function check_names(args)
+  local bad = counters.check(args)
+  if bad then return nil, bad end
+  return true
+end
+
+local function later(risk, what, scopes, data_field, payload)
+  return {
+    risk = risk, scopes = scopes or { "eventpipe" }, task = true, data_field = data_field, payload = payload,
+    missing = what .. " is not built yet",
+  }
+end
+
+local FAN_OUT <const> = "the fan-out over attached Pods"
+
+return tool {
+  name = "collect_events", title = "Collect events",
+  description = "Collects one bounded window of runtime events of one kind and keeps the whole capture behind a handle for query_snapshot.",
+  scopes = { list = { "read-counters", "eventpipe" }, semantics = "any" },
+  discriminator = "kind",
+  params = {
+    {
+      "kind", "string", default = "counters", trim = true, note = "What to collect.",
+      enum = {
+        "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "activities", "logs", "jit", "threadpool",
+        "contention", "db", "kestrel", "networking", "requests", "startup", "sweep", "distributed_trace", "replica_counters",
+      },
+    },
+    tool.process_id(),
+    {
+      "durationSeconds", "int", min = 1, max_without_task = MAX_SECONDS, default = 10, note = "Length of the window.",
+      default_by_branch = { counters = 5, datas = 15, sweep = 6, replica_counters = 5 }, floor_by_branch = { sweep = 6 },
+    },
+    tool.depth {
+      applies_to = {
+        "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "logs", "jit", "threadpool", "contention", "db",
+        "kestrel", "networking", "requests", "startup", "sweep",
+      },
+    },
+    {
+      "providers", "string[]?", applies_to = { "counters", "catalog" },
+      note = "counters: EventCounter sources; absent: System.Runtime and ASP.NET Core, []: none.",
+    },
+    { "meters", "string[]?", applies_to = { "counters" }, note = "Meters, as Name, Name\\Instrument or Prefix*." },
+    {
+      "intervalSeconds", "int", default = 1, min = 1, applies_to = { "counters", "db", "kestrel", "networking", "replica_counters" },
+      note = "How often the target reports.",
+    },
+    {
+      "maxInstrumentTimeSeries", "int", default = 1000, min = 1, clamp_to = 10000, applies_to = { "counters" },
+      note = "Cap on Meter series.",
+    },
+    {
+      "traceFilePath", "string?", applies_to = { "counters" }, excludes = { "processId" },
+      note = "A recorded .nettrace file instead of a process.",
+    },
+    { "maxRecent", "int", default = 100, min = 1, applies_to = { "exceptions", "crash-guard" }, note = "Rows kept." },
+    {
+      "maxEvents", "int?", min = 1, applies_to = { "gc", "datas", "catalog", "event_source", "logs" }, max_by_branch = { gc = 100000 },
+      default_by_branch = { gc = 200, event_source = 200, datas = 1000, logs = 500, catalog = 500 }, note = "Rows kept; counting goes on.",
+    },
+    { "providerName", "string?", applies_to = { "event_source" }, required_for = { "event_source" }, note = "The event source." },
+    { "keywords", "long", default = -1, applies_to = { "event_source" }, note = "Mask, number or 0x text; -1: all." },
+    { "eventLevel", "int", default = 5, min = 0, max = 5, applies_to = { "event_source" }, note = "0 always to 5 verbose." },
+    { "unsafeProvider", "bool", default = false, applies_to = { "event_source" }, note = "Allow a source outside the allowlist." },
+    { "sources", "string[]?", applies_to = { "activities", "distributed_trace" }, note = "ActivitySource names with * and ?." },
+    {
+      "maxActivities", "int", default = 200, min = 1, applies_to = { "activities", "distributed_trace" },
+      note = "Spans kept without traceId.",
+    },
+    {
+      "traceId", "string?", trim = true, lower = true, applies_to = { "activities", "distributed_trace" },
+      required_for = { "distributed_trace" }, note = "32 hex digits: keep this trace only.",
+    },
+    {
+      "maxMatchedActivities", "int", default = 200, min = 1, applies_to = { "activities", "distributed_trace" },
+      note = "Matching spans kept.",
+    },
+    {
+      "includeHttpDestination", "bool", default = false, applies_to = { "activities", "distributed_trace" },
+      note = "Scheme, host and port of outbound HTTP.",
+    },
+    { "categories", "string[]?", applies_to = { "logs" }, note = "Category globs, any letter case." },
+    {
+      "minLevel", "string", default = "Information", applies_to = { "logs" }, note = "Lowest level.",
+      enum = { "Trace", "Debug", "Information", "Warning", "Error", "Critical" },
+    },
+    { "maxMessageBytes", "int", default = 4096, min = 16, applies_to = { "logs" }, note = "Bytes kept of a text." },
+    { "longRunningThresholdMs", "double", default = 1000, min = 0, applies_to = { "requests" }, note = "Slower requests are flagged." },
+    { "maxRequests", "int", default = 100, min = 1, applies_to = { "requests" }, note = "Rows inline, oldest first." },
+    {
+      "launch", "object?", applies_to = { "startup" }, only = true, excludes = { "processId" },
+      note = "Start this program and watch it (stdio only).",
+      fields = {
+        { "fileName", "string", required = true }, { "arguments", "string[]?" }, { "workingDirectory", "string?" },
+        { "environmentVariables", "object?" }, { "connectTimeoutSeconds", "int", default = 10, min = 1 },
+      },
+    },
+    {
+      "investigationHandleIds", "string[]?", applies_to = { "distributed_trace", "replica_counters" }, note = "Attached Pods; absent: all.",
+    },
+    {
+      "triggerWhen", "string?", applies_to = { "counters" },
+      note = "METRIC OP VALUE, metrics cpu gcHeapMb rssMb threadCount activeTimerCount, OP > >= < <=: capture when it holds.",
+    },
+    {
+      "captureKind", "string?", enum = { "dump", "cpu-sample", "heap", "thread-snapshot" }, applies_to = { "counters" },
+      required_with = "triggerWhen", note = "What to capture then.",
+    },
+    {
+      "windowSeconds", "int?", min = 1, max = 300, applies_to = { "counters" }, required_with = "triggerWhen", note = "How long to watch.",
+    },
+    { "maxCaptures", "int", default = 1, min = 1, max = 10, applies_to = { "counters" }, note = "Captures, with triggerWhen." },
+    { "sampleIntervalSeconds", "int", default = 2, min = 1, applies_to = { "counters" }, note = "How often to look, with triggerWhen." },
+    { "confirmDump", "bool", default = false, applies_to = { "counters" }, note = "Must be true for captureKind=dump." },
+  },
+  branches = {
+    counters = {
+      risk = "low", scopes = counters_scopes, task = true, data_field = "counters", payload = "CounterSnapshot", run = collect_counters,
+      check = check_names,
+    },
+    exceptions = later("moderate", "collecting exceptions", nil, "exceptions", "ExceptionSnapshot"),
+    ["crash-guard"] = later("moderate", "watching for an unhandled exception", nil, "crashGuard", "CrashGuardSnapshot"),
+    gc = later("low", "collecting GC events", nil, "gc", "GcSummary"),
+    datas = later("low", "collecting Server GC adaptation events", nil, "datas", "DatasSnapshot"),
+    catalog = later("low", "the catalog of events", nil, "catalog", "EventCatalogSnapshot"),
+    event_source = later("moderate", "collecting a named event source", nil, "eventSource", "EventSourceCapture"),
+    activities = later("moderate", "collecting activities", nil, "activities", "ActivityCapture"),
+    logs = later("moderate", "collecting log messages", nil, "logs", "LogSnapshot"),
+    jit = later("low", "collecting JIT events", nil, "jit", "JitSnapshot"),
+    threadpool = later("low", "collecting thread pool events", nil, "threadPool", "ThreadPoolEventSnapshot"),
+    contention = later("low", "collecting lock contention events", nil, "contention", "ContentionSnapshot"),
+    db = later("moderate", "collecting database commands", nil, "db", "DbSnapshot"),
+    kestrel = later("moderate", "collecting Kestrel events", nil, "kestrel", "KestrelSnapshot"),
+    networking = later("moderate", "collecting networking events", nil, "networking", "NetworkingSnapshot"),
+    requests = later("moderate", "collecting requests in flight", nil, "requests", "InFlightRequestSnapshot"),
+    startup = later("low", "collecting startup events", nil, "startup", "StartupSnapshot"),
+    sweep = later("low", "the sweep of five collectors at once", nil, "sweep", "SweepReport"),
+    distributed_trace = later("moderate", FAN_OUT, { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
+    replica_counters = later("low", FAN_OUT, { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
+  },
+}
