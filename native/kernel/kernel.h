@@ -11,10 +11,8 @@
 
 #define KN_PATH_MAX    1024        /* bytes of a path with its NUL */
 #define KN_PIDS_MAX    65536       /* processes listed */
-#define KN_SCAN_MAX    4096        /* .NET processes kept of a scan */
 #define KN_CMDLINE_MAX (64u << 10) /* bytes of a command line read */
 #define KN_ENVIRON_MAX (1u << 20)  /* bytes of an environment read */
-#define KN_MAPS_MAX    (16u << 20) /* bytes of a memory map read */
 #define KN_SMALL_MAX   (64u << 10) /* bytes of any other file read */
 #define KN_TCP_MAX     (64u << 20) /* bytes of a socket table read */
 #define KN_FD_CLASSIFY 10000       /* descriptors whose link is read; the rest count as other */
@@ -84,17 +82,6 @@ int kn_parse_status(slice text, kn_status *out, err *e);
 /* NUL-separated lists (cmdline, environ): pops one item; false at the end. The last one may lack its NUL. */
 bool kn_next_z(slice *rest, slice *item);
 
-typedef enum kn_runtime { KN_RT_NONE, KN_RT_CORECLR, KN_RT_SINGLE_FILE, KN_RT_NATIVE_AOT, KN_RT_MONO } kn_runtime;
-const char *kn_runtime_name(kn_runtime r); /* "none", "coreclr", "single-file", "nativeaot", "mono" */
-typedef struct kn_maps {                   /* what of .NET a process has mapped */
-    bool coreclr, clrjit, mono, hostpolicy;
-    char coreclr_path[KN_PATH_MAX];
-} kn_maps;
-/* Adds what one line, or all lines of a text, tell. Lines that are none are passed over: the file is only looked at for
- * names. */
-void kn_maps_line(slice line, kn_maps *m);
-void kn_parse_maps(slice text, kn_maps *m);
-
 typedef struct kn_rollup { /* smaps_rollup, bytes */
     kn_num rss, pss, anonymous, swap, private_dirty;
 } kn_rollup;
@@ -145,9 +132,6 @@ void kn_tcp_fini(kn_tcp_count *c);
  * ------------------------------------------------------------------------------------------------------------ */
 int kn_stat_of(const char *root, int pid, kn_stat *out, err *e);
 int kn_status_of(const char *root, int pid, kn_status *out, err *e);
-int kn_maps_of(const char *root, int pid, kn_maps *out, err *e);
-/* maps, and for a program without libcoreclr its ELF file. Never fails for a missing file: KN_RT_NONE. */
-int kn_runtime_of(const char *root, int pid, kn_runtime *out, kn_maps *maps, err *e);
 typedef struct kn_fds {
     uint32_t count, by_class[KN_FD_CLASSES],
         unclassified; /* unclassified: past KN_FD_CLASSIFY or unreadable, in other too */
@@ -156,34 +140,6 @@ typedef struct kn_fds {
     kn_notes notes;
 } kn_fds;
 int kn_fds_of(const char *root, int pid, kn_fds *out, err *e);
-
-typedef struct kn_proc { /* one process of a scan; text is borrowed from the scan's arena */
-    int pid, nspid;
-    uint32_t uid;
-    uint32_t n_nspid;
-    char state;
-    uint64_t start_time;
-    kn_runtime runtime;
-    slice cmdline;    /* arguments joined by blanks, valid UTF-8 */
-    bool maps_denied; /* its memory map may not be read: runtime was judged by the command line's first word alone */
-} kn_proc;
-/* All processes that run .NET, or may: those with a runtime mapped, and, where maps may not be read, those whose
- * program is called dotnet. */
-typedef struct kn_scan {
-    arena mem;
-    kn_proc *rows;
-    size_t n, dropped, seen, denied;
-} kn_scan;
-int kn_scan_dotnet(const char *root, kn_scan *out, err *e);
-void kn_scan_fini(kn_scan *s);
-
-/* ---- ELF: what a program without libcoreclr is
- * -------------------------------------------------------------------------------- */
-/* Reads n bytes at off; returns how many there were (0 at the end, negative on failure). */
-typedef long (*kn_pread_fn)(void *arg, uint64_t off, void *to, size_t n);
-/* KN_RT_NATIVE_AOT, KN_RT_SINGLE_FILE or KN_RT_NONE, by section names and exported symbols of a 64-bit little-endian
- * ELF file. */
-kn_runtime kn_elf_runtime(kn_pread_fn rd, void *arg);
 
 /* ---- cgroups
  * ------------------------------------------------------------------------------------------------------------------------

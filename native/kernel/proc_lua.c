@@ -102,7 +102,7 @@ static int check_pid(lua_State *L, int idx)
 
 /* ---- jobs: what may be held up
  * --------------------------------------------------------------------------------------------------- */
-typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_RUNTIME, JOB_ROLLUP, JOB_FDS, JOB_CGROUP, JOB_SCAN } job_op;
+typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP } job_op;
 typedef struct job {
     job_op op;
     int pid, rc;
@@ -114,11 +114,6 @@ typedef struct job {
         kn_rollup rollup;
         kn_fds fds;
         kn_cgroup cgroup;
-        kn_scan scan;
-        struct {
-            kn_runtime kind;
-            kn_maps maps;
-        } rt;
     } u;
     char root[KN_PATH_MAX];
 } job;
@@ -127,7 +122,6 @@ static void job_free(void *p)
 {
     job *j = p;
     if (!j) return;
-    if (j->op == JOB_SCAN && j->rc >= 0) kn_scan_fini(&j->u.scan);
     buf_fini(&j->text);
     free(j);
 }
@@ -163,11 +157,9 @@ static void job_work(void *p)
     switch (j->op) {
     case JOB_CMDLINE: j->rc = read_items(j, "cmdline", KN_CMDLINE_MAX); break;
     case JOB_ENVIRON: j->rc = read_items(j, "environ", KN_ENVIRON_MAX); break;
-    case JOB_RUNTIME: j->rc = kn_runtime_of(j->root, j->pid, &j->u.rt.kind, &j->u.rt.maps, &j->e); break;
     case JOB_ROLLUP: j->rc = read_rollup(j); break;
     case JOB_FDS: j->rc = kn_fds_of(j->root, j->pid, &j->u.fds, &j->e); break;
     case JOB_CGROUP: j->rc = kn_cgroup_of(j->root, j->pid, &j->u.cgroup, &j->e); break;
-    case JOB_SCAN: j->rc = kn_scan_dotnet(j->root, &j->u.scan, &j->e); break;
     }
 }
 
@@ -180,15 +172,6 @@ static void push_items(lua_State *L, const job *j)
         lua_rawseti(L, -2, i);
     }
     if (j->more) set_bool(L, "truncated", true);
-}
-
-static void push_runtime(lua_State *L, const job *j)
-{
-    lua_createtable(L, 0, 4); // t
-    lua_pushstring(L, kn_runtime_name(j->u.rt.kind));
-    lua_setfield(L, -2, "kind");
-    set_text(L, "coreclr_path", j->u.rt.maps.coreclr_path);
-    set_bool(L, "has_jit", j->u.rt.maps.clrjit);
 }
 
 static void push_rollup(lua_State *L, const kn_rollup *r)
@@ -283,46 +266,15 @@ static void push_cgroup(lua_State *L, const kn_cgroup *g)
     set_psi(L, "io_pressure", &g->io_psi);
 }
 
-static void push_row(lua_State *L, const kn_proc *p)
-{
-    const char state[2] = {p->state, 0};
-    lua_createtable(L, 0, 9); // row
-    set_int(L, "pid", p->pid);
-    set_int(L, "nspid", p->nspid);
-    set_int(L, "pid_namespaces", p->n_nspid);
-    set_int(L, "uid", p->uid);
-    set_int(L, "start_time", (int64_t)p->start_time);
-    set_text(L, "state", state);
-    set_bool(L, "maps_denied", p->maps_denied);
-    lua_pushstring(L, kn_runtime_name(p->runtime));
-    lua_setfield(L, -2, "runtime");
-    lua_pushlstring(L, (const char *)p->cmdline.p, p->cmdline.n);
-    lua_setfield(L, -2, "cmdline");
-}
-
-static void push_scan(lua_State *L, const kn_scan *s)
-{
-    lua_createtable(L, (int)s->n, 3); // rows
-    for (size_t i = 0; i < s->n; i++) {
-        push_row(L, &s->rows[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    set_int(L, "seen", (int64_t)s->seen);
-    set_int(L, "denied", (int64_t)s->denied);
-    set_int(L, "dropped", (int64_t)s->dropped);
-}
-
 static int push_job(lua_State *L, const job *j)
 {
     if (j->rc < 0) return host_push_err(L, &j->e);
     switch (j->op) {
     case JOB_CMDLINE:
     case JOB_ENVIRON: push_items(L, j); break;
-    case JOB_RUNTIME: push_runtime(L, j); break;
     case JOB_ROLLUP: push_rollup(L, &j->u.rollup); break;
     case JOB_FDS: push_fds(L, &j->u.fds); break;
     case JOB_CGROUP: push_cgroup(L, &j->u.cgroup); break;
-    case JOB_SCAN: push_scan(L, &j->u.scan); break;
     }
     return 1;
 }
@@ -406,12 +358,10 @@ static int run(lua_State *L, job_op op, int pid)
 }
 
 static int l_cmdline(lua_State *L) { return run(L, JOB_CMDLINE, check_pid(L, 1)); }
-static int l_runtime(lua_State *L) { return run(L, JOB_RUNTIME, check_pid(L, 1)); }
 static int l_environ(lua_State *L) { return run(L, JOB_ENVIRON, check_pid(L, 1)); }
 static int l_smaps_rollup(lua_State *L) { return run(L, JOB_ROLLUP, check_pid(L, 1)); }
 static int l_fds(lua_State *L) { return run(L, JOB_FDS, check_pid(L, 1)); }
 static int l_cgroup(lua_State *L) { return run(L, JOB_CGROUP, check_pid(L, 1)); }
-static int l_scan(lua_State *L) { return run(L, JOB_SCAN, 1); }
 
 /* ---- what the kernel answers at once
  * ------------------------------------------------------------------------------------------- */
@@ -627,13 +577,11 @@ static const luaL_Reg functions[] = {{"at", l_at},
                                      {"cmdline", l_cmdline},
                                      {"environ", l_environ},
                                      {"link", l_link},
-                                     {"runtime", l_runtime},
                                      {"smaps_rollup", l_smaps_rollup},
                                      {"limits", l_limits},
                                      {"io", l_io},
                                      {"fds", l_fds},
                                      {"cgroup", l_cgroup},
-                                     {"scan", l_scan},
                                      {"host", l_host},
                                      {"perf_probe", l_perf_probe},
                                      {"can_attach", l_can_attach},

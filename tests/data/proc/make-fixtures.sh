@@ -42,12 +42,6 @@ Seccomp:	2
 X
   printf '/usr/bin/dotnet\0/app/My App.dll\0--name=\377x\0' | put "$1/proc/42/cmdline"
   printf 'PATH=/bin\0TMPDIR=/var/tmp/x\0DOTNET_gcServer=1\0DOTNET_EnableDiagnostics=0\0SECRET_TOKEN=hush\0' | put "$1/proc/42/environ"
-  put "$1/proc/42/maps" <<'X'
-55d0c0000000-55d0c0001000 r--p 00000000 08:01 10 /usr/share/dotnet/dotnet
-7f0000000000-7f0000600000 r-xp 00000000 08:01 11 /usr/share/dotnet/shared/Microsoft.NETCore.App/10.0.0/libcoreclr.so
-7f0000700000-7f0000800000 r-xp 00000000 08:01 12 /usr/share/dotnet/shared/Microsoft.NETCore.App/10.0.0/libclrjit.so
-7f0000900000-7f0000a00000 rw-p 00000000 00:00 0
-X
   put "$1/proc/42/smaps_rollup" <<'X'
 55d0c0000000-7ffd00000000 ---p 00000000 00:00 0                          [rollup]
 Rss:              102400 kB
