@@ -34,6 +34,7 @@ local function run_file(path, target)
   if not chunk then return nil, failure(syntax) end
   local ok, define = xpcall(chunk, debug.traceback)
   if not ok then return nil, failure(tostring(define)) end
+  if define == nil then return true end -- it spoke to lunette.registry itself
   if type(define) ~= "function" then return nil, failure(path .. ": must return a function(registry)") end
   local defined, why = xpcall(define, debug.traceback, target)
   if not defined then return nil, failure(tostring(why)) end
