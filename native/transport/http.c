@@ -23,6 +23,7 @@ struct http_server {
     char *cert, *key;
     uint16_t port;
     bool running; /* inside MHD_run, which is not re-entrant */
+    bool resumed; /* a connection was resumed: MHD_run is due */
     bool stopping;
     http_req *live; /* requests whose connection MHD still holds */
 };
@@ -49,12 +50,20 @@ struct http_req {
     void *on_close_arg;
 };
 
-/* MHD makes its epoll descriptor readable on a resume, so the loop comes back to it by itself. */
+static void on_timer(void *arg);
+
+/* Under an outside loop MHD does not wake itself on a resume (seen with 0.9.75: its epoll descriptor stays quiet). */
 static void req_resume(http_req *r)
 {
-    if (!r->s || !r->suspended) return;
+    http_server *s = r->s;
+    if (!s || !r->suspended) return;
     r->suspended = false;
     MHD_resume_connection(r->conn);
+    if (s->resumed) return;
+    s->resumed = true;
+    if (s->running) return;
+    loop_timer_del(s->timer);
+    s->timer = loop_timer_at(s->l, 0, on_timer, s);
 }
 
 /* ---- the life of a request
@@ -402,8 +411,10 @@ static void arm_timer(http_server *s)
     MHD_UNSIGNED_LONG_LONG ms = 0;
     loop_timer_del(s->timer);
     s->timer = NULL;
-    if (MHD_get_timeout(s->mhd, &ms) != MHD_YES) return;
-    s->timer = loop_timer_at(s->l, deadline_in_ms((int64_t)ms), on_timer, s);
+    if (s->resumed)
+        s->timer = loop_timer_at(s->l, 0, on_timer, s);
+    else if (MHD_get_timeout(s->mhd, &ms) == MHD_YES)
+        s->timer = loop_timer_at(s->l, deadline_in_ms((int64_t)ms), on_timer, s);
 }
 
 static void server_run(void *arg)
@@ -411,6 +422,7 @@ static void server_run(void *arg)
     http_server *s = arg;
     if (s->running || s->stopping) return;
     s->running = true;
+    s->resumed = false;
     MHD_run(s->mhd);
     s->running = false;
     arm_timer(s);

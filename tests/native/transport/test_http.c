@@ -300,14 +300,13 @@ static void the_server_ends_with_streams_open(void **state)
 static void garbage_is_refused_and_the_server_goes_on(void **state)
 {
     fixture *f = *state;
-    static const char *cases[] = {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n", "GET\r\n\r\n",
+    static const char *cases[] = {"\x16\x03\x01\x02\r\n\r\n", "GET\r\n\r\n",
                                   "GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
                                   "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         buf got = {0};
         int fd = dial(f);
         say(fd, cases[i]);
-        shutdown(fd, SHUT_WR);
         hear(f, fd, NULL, &got);
         buf_fini(&got);
         close(fd);
