@@ -2,7 +2,8 @@
 #
 #   lunette_module(NAME SOURCES a.c b.c LINK dep...)   static library lunette_NAME: the plain C core of native/NAME
 #   lunette_face(NAME SOURCES x_lua.c LINK dep...)     static library lunette_NAME_lua: its Lua face (only the host binary links it)
-#   lunette_test(NAME SOURCES test_x.c LINK dep...)    a cmocka program, registered with ctest as native.NAME
+#   lunette_test(NAME SOURCES test_x.c LINK dep... [THREADS] [TIMEOUT s])   a cmocka program, registered with ctest as native.NAME;
+#                                                      THREADS: it runs threads, so the thread sanitizer run takes it too
 #   lunette_fuzz(NAME SOURCES fuzz_x.c LINK dep... CORPUS dir)   a libFuzzer program (preset fuzz); elsewhere a replayer of its corpus
 
 function(lunette_module name)
@@ -20,7 +21,7 @@ function(lunette_face name)
 endfunction()
 
 function(lunette_test name)
-  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(A "THREADS" "TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT BUILD_TESTING OR LUNETTE_FUZZ)
     return()
   endif()
@@ -32,7 +33,11 @@ function(lunette_test name)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
-  set_tests_properties(native.${name} PROPERTIES LABELS native TIMEOUT ${A_TIMEOUT} SKIP_RETURN_CODE 77)
+  set(labels native)
+  if(A_THREADS)
+    list(APPEND labels threads)
+  endif()
+  set_tests_properties(native.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()
 
 function(lunette_fuzz name)

@@ -14,28 +14,31 @@
 
 typedef struct loop loop;
 int loop_new(loop **out, err *e);
-void loop_free(loop *l);                            /* stops the worker threads; waits for work under way */
+/* Refuses new posts and work, kills the children, finishes all work and posted calls it had accepted (their done
+ * callbacks run inside), ends the threads. Timers and watches go without a call. */
+void loop_free(loop *l);
 int loop_run(loop *l, err *e);                      /* until loop_stop; 0, or a failure of epoll itself */
 int loop_run_once(loop *l, int timeout_ms, err *e); /* one round */
 void loop_stop(loop *l);
-/* Called at the end of every round, before sleeping: where the host resumes ready coroutines. Returns true when there
- * is more to do at once. */
+/* Called before every sleep (and by loop_run_once also after it): where the host resumes ready coroutines. Returns true
+ * when there is more to do at once. */
 void loop_on_idle(loop *l, bool (*fn)(void *arg), void *arg);
 
 /* ---- descriptors: events are EPOLLIN, EPOLLOUT, EPOLLRDHUP …; level-triggered unless EPOLLET is given ------------ */
 typedef struct loop_fd loop_fd;
 typedef void (*loop_fd_fn)(void *arg, uint32_t events);
-int loop_fd_add(loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg, loop_fd **out,
-                err *e); /* fd stays the caller's */
+/* fd stays the caller's, and is closed after loop_fd_del only: a closed number may be another file's the next moment.
+ */
+int loop_fd_add(loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg, loop_fd **out, err *e);
 int loop_fd_mod(loop_fd *f, uint32_t events, err *e);
 void loop_fd_del(loop_fd *f); /* NULL is fine; may be called from inside its own callback */
 
 /* ---- timers ------------------------------------------------------------------------------------------------------ */
 typedef struct loop_timer loop_timer;
 typedef void (*loop_fn)(void *arg);
-loop_timer *loop_timer_at(loop *l, int64_t deadline_ns, loop_fn fn,
-                          void *arg); /* once; NULL: no memory. Gone after it fired */
-void loop_timer_del(loop_timer *t);   /* before it fired only; NULL is fine */
+/* Once, not before deadline_ns and up to a millisecond later; NULL: no memory. The handle is gone when fn is called. */
+loop_timer *loop_timer_at(loop *l, int64_t deadline_ns, loop_fn fn, void *arg);
+void loop_timer_del(loop_timer *t); /* before it fired only; NULL is fine */
 
 /* ---- posting from any thread ------------------------------------------------------------------------------------- */
 /* Any thread: fn(arg) runs on the loop's thread soon, in order of posting. False without memory or after loop_free
@@ -45,15 +48,16 @@ bool loop_post(loop *l, loop_fn fn, void *arg);
 /* ---- worker threads ---------------------------------------------------------------------------------------------- */
 /* work(arg) runs on a worker thread; then done(arg) on the loop's thread. Threads are started on demand (at most
  * LOOP_WORKERS_MAX) and end after LOOP_WORKER_IDLE_MS without work. work must end by itself: give it a deadline, or a
- * cancel flag that it looks at. False: no memory. */
+ * cancel flag that it looks at. False: no memory or thread to be had, or loop_free began. */
 #define LOOP_WORKERS_MAX    16
 #define LOOP_WORKER_IDLE_MS 5000
 bool loop_work(loop *l, loop_fn work, loop_fn done, void *arg);
 unsigned loop_work_pending(const loop *l);
 
 /* ---- signals and child processes --------------------------------------------------------------------------------- */
-int loop_signal(loop *l, int signo, void (*fn)(void *arg, int signo), void *arg,
-                err *e); /* by signalfd; blocks signo in the process */
+/* By signalfd; blocks signo in this thread and those it starts, so call it before others exist. A second call for the
+ * same signal replaces the first. loop_free discards what is pending and unblocks. */
+int loop_signal(loop *l, int signo, void (*fn)(void *arg, int signo), void *arg, err *e);
 typedef struct loop_child loop_child;
 typedef struct loop_child_cfg {
     const char *const *argv;            /* argv[0] is a path; NULL-terminated */
@@ -62,7 +66,8 @@ typedef struct loop_child_cfg {
     int64_t deadline_ns;                /* then SIGKILL; DEADLINE_NEVER */
 } loop_child_cfg;
 typedef void (*loop_child_fn)(void *arg, int exit_code, int term_signal); /* exit_code is -1 when a signal ended it */
-/* By pidfd: no SIGCHLD handler, no foreign child is reaped. done runs once; after it the handle is gone. */
+/* By pidfd: no SIGCHLD handler, no foreign child is reaped. The child gets descriptors 0 to 2 only, and no blocked or
+ * ignored signals. done runs once; after it the handle is gone. out may be NULL. */
 int loop_child_start(loop *l, const loop_child_cfg *cfg, loop_child_fn done, void *arg, loop_child **out, err *e);
 void loop_child_kill(loop_child *c, int signo);
 pid_t loop_child_pid(const loop_child *c);
@@ -70,22 +75,24 @@ pid_t loop_child_pid(const loop_child *c);
 /* ---- futures: a value that will be there; one waiter ------------------------------------------------------------- */
 /* A future is made by native code and waited for by the host (or any C callback). It ends exactly once: resolved,
  * failed, or cancelled by its waiter. The payload is opaque here; free_fn (may be NULL) releases it if nobody took it.
- */
+ * Loop thread only. */
 typedef struct future future;
 typedef void (*future_fn)(void *arg, future *f);
-future *future_new(loop *l, void (*cancel)(void *owner),
-                   void *owner); /* refcount 1; cancel may be NULL: the work just goes on unseen */
+/* Refcount 1; cancel may be NULL: the work just goes on unseen. NULL: no memory. */
+future *future_new(loop *l, void (*cancel)(void *owner), void *owner);
 future *future_ref(future *f);
-void future_unref(future *f);
-void future_resolve(future *f, void *payload,
-                    void (*free_fn)(void *)); /* loop thread; a second ending is ignored and its payload freed */
+void future_unref(future *f); /* NULL is fine */
+/* A second ending is ignored and its payload freed. */
+void future_resolve(future *f, void *payload, void (*free_fn)(void *));
 void future_fail(future *f, const err *e);
 bool future_done(const future *f);
 bool future_cancelled(const future *f);
-const err *future_err(const future *f); /* NULL unless failed */
+const err *future_err(const future *f); /* NULL unless failed or cancelled (then ERR_CANCELLED) */
 void *future_take(future *f);           /* the payload, now yours; NULL if none */
-void future_on_done(future *f, future_fn fn,
-                    void *arg); /* one; called at once if it is done already; fn NULL removes it */
-void future_cancel(future *f);  /* ends it as cancelled (ERR_CANCELLED) and calls its cancel hook, once */
+/* The one waiter, called at whatever ending, its own cancel included; at once if it is done already; NULL removes it.
+ */
+void future_on_done(future *f, future_fn fn, void *arg);
+/* Ends it as cancelled and calls its cancel hook, once, before the waiter. No-op on one that is done. */
+void future_cancel(future *f);
 
 #endif
