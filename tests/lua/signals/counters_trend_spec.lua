@@ -1,0 +1,60 @@
+-- SPDX-License-Identifier: MIT
+-- counters.trend: the counter that moved most, by the relative formula.
+local trend = require("signals.counters_trend")
+local series = require("collectors.counters.series")
+
+local function counter(name, unit, ...)
+  local c = { provider = "P", name = name, unit = unit, series = series.new() }
+  for _, value in ipairs { ... } do series.add(c.series, value) end
+  return c
+end
+
+describe("signals.counters_trend", function()
+  it("divides the change by the larger end", function()
+    assert.equal(0.75, trend.relative_change(25, 100, "%"))
+    assert.equal(-0.5, trend.relative_change(100, 50, "MB"))
+    assert.equal(-1.0, trend.relative_change(20, 0))
+    assert.equal(2.0 / 2, trend.relative_change(0, 20))
+  end)
+
+  it("stays within -1 and 1 for rises and falls", function()
+    for _, pair in ipairs { { 1, 1e9 }, { 1e9, 1 }, { 10, 12 } } do
+      local c = trend.relative_change(pair[1], pair[2])
+      assert.is_true(c >= -1 and c <= 1)
+    end
+  end)
+
+  it("is nothing while a value stays near zero", function()
+    assert.equal(0, trend.relative_change(0.1, 4, "%"))
+    assert.equal(0, trend.relative_change(1000, 900000, "B"))
+    assert.equal(0, trend.relative_change(0, 9))
+  end)
+
+  it("names the counter that moved most and the others in buckets", function()
+    local list = trend.of({ counters = {
+      counter("queue", nil, 10, 20, 100), counter("cpu", "%", 50, 55, 52), counter("heap", "MB", 40, 30, 10),
+    } }, "H1")
+    assert.equal(1, #list)
+    local s = list[1]
+    assert.equal("counters.trend", s.signal)
+    assert.equal(0.9, s.salience)
+    assert.same({ "P/queue", "P/heap" }, { s.buckets[1].key, s.buckets[2].key })
+    assert.same({ 0.9, -0.75 }, { s.buckets[1].magnitude, s.buckets[2].magnitude })
+    assert.equal("H1", s.buckets[1].handle)
+    assert.same({ handle = "H1", view = "byProvider" }, s.nextAction.suggestedArguments)
+  end)
+
+  it("gives none for a steady process", function()
+    assert.same({}, trend.of({ counters = { counter("cpu", "%", 50, 55, 60), counter("heap", "MB", 10, 11, 12) } }, "H1"))
+  end)
+
+  it("wants more than two observations", function()
+    assert.same({}, trend.of({ counters = { counter("queue", nil, 10, 100) } }, "H1"))
+  end)
+
+  it("has at most five buckets", function()
+    local counters = {}
+    for i = 1, 9 do counters[i] = counter("c" .. i, nil, 1, 50, 100) end
+    assert.equal(trend.BUCKETS, #trend.of({ counters = counters }, "H1")[1].buckets)
+  end)
+end)
