@@ -14,37 +14,74 @@
 typedef struct host host;
 typedef struct task task;
 
+#define HOST_SLICE_US_DEFAULT   2000
+#define HOST_BUDGET_MS_DEFAULT  5000
+#define HOST_HARD_MS_DEFAULT    500
+#define HOST_GRACE_MS_DEFAULT   200
+#define HOST_CLEANUP_MS_DEFAULT 3000
+#define HOST_MEMORY_MAX_DEFAULT ((size_t)256 << 20)
+
+/* A member that is 0 takes its default, but for budget_ms, where 0 means the default and a negative number means none.
+ */
 typedef struct host_cfg {
-    const char *lua_dir; /* the folder that holds lunette/, tools/, …; prepended to package.path as DIR/?.lua; */
-    int64_t slice_us;    /* a coroutine that ran this long is suspended and queued behind the others; default 2000 */
-    int64_t budget_ms;   /* CPU that one task may use in Lua in all before BudgetExceeded; default 5000; 0: none */
-    size_t memory_max;   /* bytes of the whole state; default 256 MiB */
+    const char *lua_dir; /* the folder that holds lunette/, tools/, …; becomes package.path. NULL: nothing but what is
+                            preloaded */
+    int64_t slice_us;    /* a coroutine that ran this long is suspended and queued behind the others; 2000 */
+    int64_t budget_ms;   /* CPU that one task may use in Lua in all before BudgetExceeded; 5000 */
+    int64_t hard_ms;    /* CPU that code which cannot be suspended (a sort's comparator, a gsub callback, a module's top
+                           level) may use; 500 */
+    int64_t grace_ms;   /* how long a cancelled task may go on before an error is thrown into it; 200 */
+    int64_t cleanup_ms; /* how long an ending task's cleanup handlers may wait in all; 3000 */
+    size_t memory_max;  /* bytes of the whole state; 256 MiB */
 } host_cfg;
 
 int host_new(loop *l, const host_cfg *cfg, host **out, err *e);
-void host_free(host *h); /* cancels all tasks, runs their cleanup, closes the state */
+/* Cancels all tasks, runs the loop until their cleanup is done (at most cleanup_ms plus grace_ms), closes the state.
+ * NULL is fine. */
+void host_free(host *h);
 lua_State *host_state(host *h);
 host *host_of(lua_State *L);
 loop *host_loop(lua_State *L);
 
 /* Makes `require(name)` give the module that open_fn builds. Every native face registers itself so: HOST_FACES in main.
- */
-void host_preload(host *h, const char *name, lua_CFunction open_fn);
+ * False when memory is out. */
+bool host_preload(host *h, const char *name, lua_CFunction open_fn);
 
-/* Starts a task: the function and its nargs arguments are on top of h's main state and are popped. done (may be NULL)
- * runs on the loop's thread when the task ended; then L's top holds nres results (ok) or the error value (not ok).
- * Returns NULL without memory. */
+/* Asks the process to end with this exit code: stops the loop. The first call wins. */
+void host_exit(host *h, int code);
+bool host_exiting(const host *h);
+int host_exit_code(const host *h);
+
+/* Starts a task: the function and its nargs arguments are on top of h's main state and are popped, also on failure.
+ * done (may be NULL) runs on the loop's thread when the task has ended and cleaned up; then L's top holds nres results
+ * (ok) or the error value (not ok, nres 1); it must not throw. Returns NULL without memory. The pointer is good until
+ * done has returned. */
 typedef void (*task_done_fn)(void *arg, task *t, lua_State *L, bool ok, int nres);
 task *host_spawn(host *h, int nargs, task_done_fn done, void *arg);
-void task_cancel(
-    task *t, const char *reason); /* its await returns nil, err(Cancelled); the next budget check throws; idempotent */
+/* Its await returns nil, err(Cancelled); after the grace an error is thrown into it. Idempotent; nothing happens to a
+ * task that cleans up. */
+void task_cancel(task *t, const char *reason);
 bool task_cancelled(const task *t);
 task *task_current(lua_State *L); /* NULL outside a task */
+/* CPU in Lua that the task may use from now on, in milliseconds; negative: as much as it likes. */
+void task_set_budget(task *t, int64_t budget_ms);
+
+/* What a task has cost so far, and the whole host. */
+typedef struct task_usage {
+    int64_t
+        cpu_ns; /* time spent in Lua, by the monotonic clock, capped where the kernel had taken the processor away */
+    uint64_t allocated_bytes; /* all that it ever allocated in the Lua state */
+    uint32_t preempted;       /* how often a slice ran out */
+} task_usage;
+task_usage task_usage_of(const task *t);
+size_t host_memory(const host *h); /* bytes of the Lua state now */
+size_t host_tasks(const host *h);  /* tasks that have not ended */
 
 /* For a native face: wait for f. push(L, f, arg) pushes the results of a resolved future (and may take the payload) and
  * returns their number; a failed or cancelled one gives nil, err. Takes over the caller's reference to f. Use it as
- * `return host_await(L, f, push, arg);`. Throws when the context may not wait (outside a task, or inside a view:
- * "…cannot wait here"). timeout_ms < 0: none; on timeout f is cancelled and the result is nil, err(Timeout). */
+ * `return host_await(L, f, timeout, push, arg);`. The C function's own arguments are still at their indices when push
+ * runs. Throws when the context may not wait (outside a task, or under a C function such as table.sort: "… cannot wait
+ * here"). timeout_ms < 0: none; on timeout f is cancelled and the result is nil, err(Timeout). push NULL: true. */
 typedef int (*host_push_fn)(lua_State *L, future *f, void *arg);
 int host_await(lua_State *L, future *f, int timeout_ms, host_push_fn push, void *arg);
 
@@ -57,7 +94,7 @@ void host_push_err_value(lua_State *L, const err *e); /* just the table */
 void host_to_err(lua_State *L, int idx, err *e);
 
 /* Allocates a full userdata whose memory is freed when Lua lets go of it: for what must not leak when a later call
- * throws. */
+ * throws. Pushes it. */
 void *host_box(lua_State *L, size_t n);
 
 #endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* budget.c: pre-emption. While a task runs, a timer ticks once a slice is used up; its signal handler, on the loop's
+ * own thread, arms a count hook in the coroutine that is running, and the hook (an ordinary Lua hook, at an instruction
+ * boundary) suspends the task or throws. So code that gives way by itself pays nothing: a count hook that is always on
+ * makes the Lua machine about half as fast (the machine then calls out at every instruction). Where no timer can be
+ * had, and under ThreadSanitizer, which holds signals back, count hooks tick. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "host/host_internal.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define HOST_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HOST_TSAN 1
+#endif
+#endif
+#ifndef HOST_TSAN
+#define HOST_TSAN 0
+#endif
+#define HOOK_COUNT   1000     /* instructions between two looks at the clock, where count hooks do the ticking */
+#define CONDEMNED_NS 50000000 /* CPU that a condemned task's close handlers may use before the error is thrown again   \
+                               */
+#define TICK_SIGNAL (SIGRTMIN + 7)
+
+/* One host at a time owns the tick signal: a signal handler has no argument of its own. */
+static _Atomic(host *) tick_host;
+
+static void arm(host *h, int64_t ns)
+{
+    struct itimerspec its = {.it_value = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}};
+    h->armed = timer_settime(h->timer, 0, &its, NULL) == 0;
+}
+
+/* Async-signal-safe: clock_gettime, timer_settime, and lua_sethook, which Lua documents as callable from a signal
+ * handler. */
+static void on_tick(int signo)
+{
+    (void)signo;
+    int saved = errno;
+    host *h = atomic_load(&tick_host);
+    co_frame *fr = h ? h->cur : NULL;
+    if (h) h->armed = 0;
+    if (fr) {
+        int64_t left = atomic_load(&h->slice_end_ns) - mono_ns();
+        if (left <= 0) {
+            h->tick = 1;
+            lua_sethook(fr->L, budget__hook, LUA_MASKCOUNT, 1);
+            left = h->cfg.slice_us * 1000;
+        }
+        arm(h, left < 50000 ? 50000 : left);
+    }
+    errno = saved;
+}
+
+bool budget__init(host *h)
+{
+    host *none = NULL;
+    h->has_timer = false;
+    if (HOST_TSAN || !atomic_compare_exchange_strong(&tick_host, &none, h)) return false;
+    struct sigaction sa = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+    sigfillset(&sa.sa_mask);
+    struct sigevent sev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL};
+    sev._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    h->has_timer = sigaction(TICK_SIGNAL, &sa, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &sev, &h->timer) == 0;
+    if (!h->has_timer) atomic_store(&tick_host, NULL);
+    return h->has_timer;
+}
+
+void budget__fini(host *h)
+{
+    if (!h->has_timer) return;
+    timer_delete(h->timer);
+    atomic_store(&tick_host, NULL);
+    h->has_timer = false;
+}
+
+void budget__start(host *h, lua_State *co)
+{
+    int64_t now = mono_ns();
+    h->resumed_ns = now;
+    h->stuck_cpu_ns = 0;
+    h->tick = 0;
+    atomic_store(&h->slice_end_ns, now + h->cfg.slice_us * 1000);
+    if (!h->has_timer)
+        lua_sethook(co, budget__hook, LUA_MASKCOUNT, HOOK_COUNT);
+    else if (!h->armed)
+        arm(h, h->cfg.slice_us * 1000);
+}
+
+/* What this resume has cost so far. The monotonic clock is read because the thread's CPU clock is twenty times as dear
+ * (a system call); a stretch that was longer than two slices without being stuck in Lua lost the processor meanwhile,
+ * and is not charged for that. */
+static int64_t cost_ns(const host *h)
+{
+    int64_t ns = mono_ns() - h->resumed_ns;
+    int64_t cap = 2 * h->cfg.slice_us * 1000;
+    if (h->stuck_cpu_ns) return clock_ns(CLOCK_THREAD_CPUTIME_ID) - h->stuck_cpu_ns + h->cfg.slice_us * 1000;
+    return ns < cap ? ns : cap;
+}
+
+void budget__stop(host *h, task *t)
+{
+    t->use.cpu_ns += cost_ns(h);
+    int64_t held_ms = (mono_ns() - h->resumed_ns) / 1000000;
+    if (held_ms > h->cfg.hard_ms)
+        log_msg(LOG_WARNING, "lua", "one step of a script held the loop for %lld ms", (long long)held_ms);
+}
+
+void budget__recheck(host *h, lua_State *L)
+{
+    if (h->tick) lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
+}
+
+int budget__rethrow(lua_State *L, task *t)
+{
+    err e = {0};
+    if (t->condemned == ERR_CANCELLED) {
+        err_set(&e, ERR_CANCELLED, "the task was cancelled: %s", t->reason);
+    } else {
+        luaL_where(L, 0); // where     level 0 inside a hook is the function that runs
+        if (!*lua_tostring(L, -1)) {
+            lua_pop(L, 1);    //           … and elsewhere it is a C function of ours
+            luaL_where(L, 1); // where
+        }
+        err_set(&e, ERR_BUDGET, "%sthe script used up its CPU budget (%lld ms so far)", lua_tostring(L, -1),
+                (long long)((t->use.cpu_ns + cost_ns(t->h)) / 1000000));
+        err_hint(&e, "look for a loop that does not end, or do less in one call");
+        lua_pop(L, 1); //
+    }
+    host_push_err_value(L, &e); // err
+    return lua_error(L);
+}
+
+int budget__condemn(lua_State *L, task *t, err_kind kind)
+{
+    t->condemned = kind;
+    /* From now on only close handlers run; what they do is bounded too. */
+    t->budget_ns = t->use.cpu_ns + cost_ns(t->h) + CONDEMNED_NS;
+    t->cancel_at_ns = DEADLINE_NEVER;
+    return budget__rethrow(L, t);
+}
+
+/* Code that cannot be suspended ran past its slice: let it, up to the hard limit. */
+static void stuck(lua_State *L, host *h, task *t)
+{
+    int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (h->stuck_cpu_ns == 0) h->stuck_cpu_ns = cpu;
+    if (cpu - h->stuck_cpu_ns > h->cfg.hard_ms * 1000000) budget__condemn(L, t, ERR_BUDGET);
+}
+
+void budget__hook(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    host *h = host_of(L);
+    task *t = h->running;
+    if (h->has_timer) {
+        lua_sethook(L, NULL, 0, 0);
+        if (!h->tick) return;
+        h->tick = 0;
+    }
+    if (!t || !h->cur) return;
+    int64_t now = mono_ns();
+    if (now < atomic_load(&h->slice_end_ns)) return;
+    bool over = t->use.cpu_ns + cost_ns(h) > t->budget_ns;
+    if (over) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
+    if (t->cancelled && now > t->cancel_at_ns && t->phase == PHASE_BODY) budget__condemn(L, t, ERR_CANCELLED);
+    if (!host__may_yield(L)) {
+        stuck(L, h, t);
+        return;
+    }
+    t->use.preempted++;
+    h->yield = YIELD_SLICE;
+    lua_yield(L, 0);
+}

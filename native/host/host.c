@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* host.c: the Lua state: made, capped in memory, collected when idle, closed. */
+#include "host/host.h"
+
+#include <lualib.h>
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "host/host_internal.h"
+
+#define GC_PAUSE       140  /* a new cycle starts at 1.4 times what the last one left: small and steady */
+#define IDLE_GC_MS     1500 /* after this long without runnable tasks, what they left is collected */
+#define IDLE_GC_GROWTH ((size_t)128 << 10) /* … if it is worth it: bytes allocated since the last time */
+
+/* lua_Alloc: counts for the state and for the task that runs, and refuses what passes the cap (shrinking never fails).
+ */
+static void *l_alloc(void *ud, void *p, size_t osize, size_t nsize)
+{
+    host *h = (host *)ud;
+    if (!p) osize = 0;
+    if (nsize == 0) {
+        free(p);
+        h->mem_used -= osize;
+        return NULL;
+    }
+    if (nsize > osize && h->mem_used + (nsize - osize) > h->cfg.memory_max) return NULL;
+    void *q = mem_realloc(p, nsize);
+    if (!q) return nsize <= osize ? p : NULL;
+    h->mem_used += nsize - osize;
+    if (h->running && nsize > osize) h->running->use.allocated_bytes += nsize - osize;
+    return q;
+}
+
+static int l_panic(lua_State *L)
+{
+    log_msg(LOG_ERROR, "lua", "unprotected error: %s",
+            lua_isstring(L, -1) ? lua_tostring(L, -1) : luaL_typename(L, -1));
+    return 0; /* Lua aborts */
+}
+
+/* ---- idle collection
+ * --------------------------------------------------------------------------------------------------------- */
+
+static void collect_when_idle(void *arg)
+{
+    host *h = (host *)arg;
+    h->gc_timer = NULL;
+    lua_gc(h->L, LUA_GCCOLLECT);
+    malloc_trim(0);
+    h->mem_after_gc = h->mem_used;
+}
+
+static bool on_idle(void *arg)
+{
+    host *h = (host *)arg;
+    bool more = task__run_round(h);
+    /* Under load the timer is pushed on, so that no request waits for a full collection. */
+    if (more || h->mem_used > h->mem_after_gc + IDLE_GC_GROWTH) {
+        if (!h->gc_timer) h->gc_timer = loop_timer_at(h->l, deadline_in_ms(IDLE_GC_MS), collect_when_idle, h);
+    }
+    return more;
+}
+
+/* ---- life
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t or_default(int64_t v, int64_t d) { return v == 0 ? d : v; }
+
+static void take_cfg(host *h, const host_cfg *cfg)
+{
+    h->cfg = *cfg;
+    h->cfg.slice_us = or_default(cfg->slice_us, HOST_SLICE_US_DEFAULT);
+    h->cfg.budget_ms = or_default(cfg->budget_ms, HOST_BUDGET_MS_DEFAULT);
+    h->cfg.hard_ms = or_default(cfg->hard_ms, HOST_HARD_MS_DEFAULT);
+    h->cfg.grace_ms = or_default(cfg->grace_ms, HOST_GRACE_MS_DEFAULT);
+    h->cfg.cleanup_ms = or_default(cfg->cleanup_ms, HOST_CLEANUP_MS_DEFAULT);
+    if (cfg->memory_max == 0) h->cfg.memory_max = HOST_MEMORY_MAX_DEFAULT;
+}
+
+/* Protected: everything here may run out of memory. Argument: the script folder as a light userdata, or NULL. */
+static int l_open(lua_State *L)
+{
+    luaL_openlibs(L);
+    err__register(L);
+    task__register(L);
+    safe__install(L);
+    search__install(L, (const char *)lua_touserdata(L, 1));
+    return 0;
+}
+
+int host_new(loop *l, const host_cfg *cfg, host **out, err *e)
+{
+    host *h = (host *)mem_calloc(1, sizeof *h);
+    if (!h) return err_set(e, ERR_NO_MEMORY, "no memory for the script host");
+    h->l = l;
+    take_cfg(h, cfg);
+    h->L = lua_newstate(l_alloc, h);
+    if (!h->L) {
+        free(h);
+        return err_set(e, ERR_NO_MEMORY, "no memory for the Lua state");
+    }
+    lua_atpanic(h->L, l_panic);
+    *(host **)lua_getextraspace(h->L) = h;
+    lua_gc(h->L, LUA_GCINC, GC_PAUSE, 0, 0);
+    lua_pushcfunction(h->L, l_open);                   // fn
+    lua_pushlightuserdata(h->L, (void *)cfg->lua_dir); // fn dir
+    if (lua_pcall(h->L, 1, 0, 0) != LUA_OK) {
+        int rc = err_set(e, ERR_INTERNAL, "cannot open the Lua libraries: %s", lua_tostring(h->L, -1));
+        lua_close(h->L);
+        free(h);
+        return rc;
+    }
+    budget__init(h);
+    loop_on_idle(l, on_idle, h);
+    *out = h;
+    return 0;
+}
+
+/* Lets the cancelled tasks end by themselves. */
+static void drain(host *h)
+{
+    int64_t deadline = deadline_in_ms(h->cfg.grace_ms + h->cfg.cleanup_ms);
+    err e = {0};
+    while (h->tasks && mono_ns() < deadline) {
+        int ms = deadline_poll_ms(deadline);
+        if (loop_run_once(h->l, ms, &e) < 0) break;
+    }
+}
+
+void host_free(host *h)
+{
+    if (!h) return;
+    for (task *t = h->tasks; t; t = t->next)
+        task_cancel(t, "the server ends");
+    drain(h);
+    if (h->n_tasks) log_msg(LOG_WARNING, "lua", "%zu tasks did not end in time", h->n_tasks);
+    task__kill_all(h);
+    loop_on_idle(h->l, NULL, NULL);
+    loop_timer_del(h->gc_timer);
+    h->gc_timer = NULL;
+    lua_close(h->L);
+    budget__fini(h);
+    free(h);
+}
+
+lua_State *host_state(host *h) { return h->L; }
+
+host *host_of(lua_State *L) { return (host *)(*(uintptr_t *)lua_getextraspace(L) & ~HOST_MARK); }
+
+loop *host_loop(lua_State *L) { return host_of(L)->l; }
+
+size_t host_memory(const host *h) { return h->mem_used; }
+
+size_t host_tasks(const host *h) { return h->n_tasks; }
+
+void host_exit(host *h, int code)
+{
+    if (h->exiting) return;
+    h->exiting = true;
+    h->exit_code = code;
+    loop_stop(h->l);
+}
+
+bool host_exiting(const host *h) { return h->exiting; }
+
+int host_exit_code(const host *h) { return h->exit_code; }
+
+/* Arguments: the name and the function as light userdata. */
+static int l_preload(lua_State *L)
+{
+    const char *name = (const char *)lua_touserdata(L, 1);
+    lua_CFunction open_fn = NULL;
+    *(void **)&open_fn = lua_touserdata(L, 2);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE); // name fn preload
+    lua_pushcfunction(L, open_fn);                             // name fn preload open
+    lua_setfield(L, -2, name);                                 // name fn preload
+    return 0;
+}
+
+bool host_preload(host *h, const char *name, lua_CFunction open_fn)
+{
+    lua_pushcfunction(h->L, l_preload);
+    lua_pushlightuserdata(h->L, (void *)name);
+    lua_pushlightuserdata(h->L, *(void **)&open_fn);
+    if (lua_pcall(h->L, 2, 0, 0) == LUA_OK) return true;
+    lua_pop(h->L, 1);
+    return false;
+}
+
+void *host_box(lua_State *L, size_t n) { return lua_newuserdatauv(L, n, 0); }

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* host_internal.h: what the parts of the host share. No other folder includes it. */
+#ifndef LUNETTE_HOST_HOST_INTERNAL_H
+#define LUNETTE_HOST_HOST_INTERNAL_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "host/host.h"
+
+#define HOST_TASKS_MAX    4096 /* tasks alive at once; spawning one more fails */
+#define TASK_CLEANUPS_MAX 256  /* cleanup handlers of one task */
+#define TASK_DATA_DEPTH   16   /* generations of task.data that inherit by reference; the next copies */
+
+/* A coroutine that is being resumed right now, and the one that resumed it: lives on the C stack of the resuming
+ * function. */
+typedef struct co_frame {
+    lua_State *L;
+    struct co_frame *up;
+} co_frame;
+
+typedef enum yield_why { YIELD_SCRIPT, YIELD_WAIT, YIELD_SLICE } yield_why;
+typedef enum task_phase { PHASE_NEW, PHASE_BODY, PHASE_CLEANUP, PHASE_DONE } task_phase;
+typedef enum wait_end { WAIT_PENDING, WAIT_DONE, WAIT_TIMEOUT } wait_end;
+
+typedef struct task_waiter task_waiter;
+
+struct task {
+    host *h;
+    lua_State *co;
+    int co_ref;      /* registry: the coroutine */
+    int ud_ref;      /* registry: the Lua handle while the task lives, or LUA_NOREF */
+    int data_ref;    /* registry: task.data, or LUA_NOREF */
+    int data_depth;  /* length of the inheritance chain of task.data */
+    int cleanup_ref; /* registry: list of cleanup functions, or LUA_NOREF */
+    int n_cleanup;
+    int nres; /* after the end: results (or the one error value) on co's stack */
+    int refs;
+    task_phase phase;
+    bool queued;
+    bool ok;
+    bool cancelled;       /* asked to stop */
+    err_kind condemned;   /* the error that no pcall may keep: ERR_BUDGET or ERR_CANCELLED; else ERR_NONE */
+    int64_t cancel_at_ns; /* from here on a cancelled task gets an error thrown in */
+    int64_t budget_ns;    /* cpu_ns at which the budget is used up; INT64_MAX: never */
+    int64_t cleanup_end_ns;
+    task_usage use;
+    char reason[96]; /* of the cancellation */
+    /* the one wait under way */
+    future *wait;
+    loop_timer *wait_timer;
+    wait_end wait_end;
+    host_push_fn push;
+    void *push_arg;
+    /* whoever awaits this task */
+    task_waiter *waiters;
+    task_done_fn done;
+    void *done_arg;
+    task *prev, *next; /* list of all tasks */
+    task *qnext;       /* run queue */
+};
+
+typedef struct task_queue {
+    task *head, *tail;
+} task_queue;
+
+struct host {
+    loop *l;
+    lua_State *L;
+    host_cfg cfg;
+    size_t mem_used;
+    /* tasks */
+    task *tasks;
+    size_t n_tasks;
+    task_queue ready;     /* woken */
+    task_queue preempted; /* used up a slice */
+    task *running;
+    /* pre-emption: what the tick handler reads is atomic or volatile */
+    co_frame *volatile cur;
+    _Atomic int64_t slice_end_ns;
+    volatile sig_atomic_t tick; /* the slice ran out, and the hook has not seen it yet */
+    volatile sig_atomic_t armed;
+    bool has_timer; /* false: count hooks do the ticking */
+    timer_t timer;
+    yield_why yield;
+    int64_t resumed_ns;
+    int64_t
+        stuck_cpu_ns; /* thread CPU clock at the first tick in code that cannot be suspended; 0: none in this resume */
+    /* end */
+    bool exiting;
+    int exit_code;
+    /* idle collection */
+    loop_timer *gc_timer;
+    size_t mem_after_gc;
+};
+
+/* task.c */
+void task__ready(task *t);       /* puts it in the queue of the woken */
+bool task__run_round(void *arg); /* the loop's idle call */
+void task__unref(task *t);
+/* Ends every task that is still there without running it any further: close handlers and cleanups run, but cannot wait.
+ */
+void task__kill_all(host *h);
+/* Registers the function at fn_idx to run when t ends. Throws past TASK_CLEANUPS_MAX. */
+void task__on_cleanup(lua_State *L, task *t, int fn_idx);
+
+/* handle_lua.c */
+void task__push_handle(lua_State *L, task *t);                /* the Lua handle of t, made on demand */
+void task__inherit_data(lua_State *L, task *t, task *parent); /* a new task's data from its parent's */
+void task__wake_waiters(task *t);
+void task__register(lua_State *L); /* the handle's metatable */
+
+/* await.c */
+#define HOST_MARK ((uintptr_t)1)
+/* A coroutine that a waiting or preempted task is inside of carries a mark in its extra space (the low bit of the
+ * host's address), so that no other task resumes or closes it meanwhile. */
+static inline void host__mark(lua_State *co, bool on)
+{
+    uintptr_t *x = (uintptr_t *)lua_getextraspace(co);
+    *x = on ? *x | HOST_MARK : *x & ~HOST_MARK;
+}
+static inline bool host__marked(lua_State *co) { return *(uintptr_t *)lua_getextraspace(co) & HOST_MARK; }
+bool host__may_yield(lua_State *L);
+void await__cancel(task *t); /* ends the wait under way, if any, and makes t ready */
+void await__drop(task *t);   /* lets go of the finished wait's future */
+
+/* budget.c */
+bool budget__init(host *h);
+void budget__fini(host *h);
+void budget__start(host *h, lua_State *co);  /* a resume of a task begins */
+void budget__stop(host *h, task *t);         /* … and ended */
+void budget__recheck(host *h, lua_State *L); /* a tick that an inner coroutine did not live to see is handled in L */
+/* Marks t as condemned for this and throws; never returns. */
+int budget__condemn(lua_State *L, task *t, err_kind kind);
+int budget__rethrow(lua_State *L, task *t);
+void budget__hook(lua_State *L, lua_Debug *ar);
+
+/* safe.c */
+void safe__install(lua_State *L); /* pcall, xpcall, coroutine.*, os.exit, debug.sethook */
+
+/* err_lua.c */
+void err__register(lua_State *L);
+/* The message handler of a task: makes any error value an err table and logs a traceback of what is a bug. */
+int err__handler(lua_State *L);
+
+/* search.c */
+void search__install(lua_State *L, const char *lua_dir);
+
+#endif

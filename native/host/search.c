@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* search.c: require. Modules come from the preload table and from the script folder, as text, and are named
+ * "lua/NAME.lua" in messages, so that an error's place is short and the same on every machine. */
+#include <stdio.h>
+
+#include "host/host_internal.h"
+
+typedef struct file_reader {
+    FILE *f;
+    char chunk[4096];
+} file_reader;
+
+static const char *read_chunk(lua_State *L, void *ud, size_t *n)
+{
+    (void)L;
+    file_reader *r = (file_reader *)ud;
+    *n = fread(r->chunk, 1, sizeof r->chunk, r->f);
+    return *n ? r->chunk : NULL;
+}
+
+/* Loads a text chunk from path under the name chunkname. LUA_ERRFILE, and nothing pushed, when it cannot be opened. */
+static int load_text(lua_State *L, const char *path, const char *chunkname)
+{
+    file_reader r = {.f = fopen(path, "re")};
+    if (!r.f) return LUA_ERRFILE;
+    int status = lua_load(L, read_chunk, &r, chunkname, "t"); /* protected: does not throw */
+    fclose(r.f);
+    return status;
+}
+
+/* require's searcher for the script folder. Upvalue 1: the folder. Pushes the loader and the file's path, or a string
+ * that says why not. */
+static int l_search(lua_State *L)
+{
+    static const char *const FORMS[] = {"%s.lua", "%s/init.lua"};
+    const char *name = luaL_checkstring(L, 1);
+    const char *dir = lua_tostring(L, lua_upvalueindex(1));
+    lua_settop(L, 1);
+    const char *rel = luaL_gsub(L, name, ".", "/"); // name rel
+    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
+        lua_settop(L, 2);
+        const char *file = lua_pushfstring(L, FORMS[i], rel);        // name rel file
+        const char *path = lua_pushfstring(L, "%s/%s", dir, file);   // name rel file path
+        const char *chunkname = lua_pushfstring(L, "@lua/%s", file); // name rel file path chunkname
+        int status = load_text(L, path, chunkname);                  // name rel file path chunkname (loader)
+        if (status == LUA_ERRFILE) continue;
+        if (status != LUA_OK) return luaL_error(L, "error loading module '%s': %s", name, lua_tostring(L, -1));
+        lua_pushstring(L, path); // … loader path
+        return 2;
+    }
+    lua_pushfstring(L, "no file '%s/%s.lua'", dir, rel); // … why
+    return 1;
+}
+
+void search__install(lua_State *L, const char *lua_dir)
+{
+    lua_getglobal(L, "package"); // package
+    if (lua_dir)
+        lua_pushfstring(L, "%s/?.lua;%s/?/init.lua", lua_dir, lua_dir); // package path
+    else
+        lua_pushliteral(L, "");   // package path
+    lua_setfield(L, -2, "path");  // package
+    lua_pushliteral(L, "");       // package cpath
+    lua_setfield(L, -2, "cpath"); // package
+    if (lua_dir) {
+        lua_getfield(L, -1, "searchers"); // package searchers
+        lua_Integer n = luaL_len(L, -1);
+        for (lua_Integer i = n; i >= 2; i--) {
+            lua_rawgeti(L, -1, i);     // package searchers searcher
+            lua_rawseti(L, -2, i + 1); // package searchers
+        }
+        lua_pushstring(L, lua_dir);       // package searchers dir
+        lua_pushcclosure(L, l_search, 1); // package searchers fn
+        lua_rawseti(L, -2, 2);            // package searchers
+        lua_pop(L, 1);                    // package
+    }
+    lua_pop(L, 1); //
+}
