@@ -48,8 +48,7 @@ static int l_search(lua_State *L)
         lua_pushstring(L, path); // … loader path
         return 2;
     }
-    lua_pushfstring(L, "no file '%s/%s.lua'", dir, rel); // … why
-    return 1;
+    return 0; /* the standard searcher comes next and says where it looked: package.path names the same folder */
 }
 
 void search__install(lua_State *L, const char *lua_dir)
