@@ -1,0 +1,127 @@
+-- SPDX-License-Identifier: MIT
+-- The registry, and the loader of script directories.
+local fs = require("lunette.fs")
+local registry = require("lunette.registry")
+local scripts = require("lunette.scripts")
+local uri_template = require("lunette.mcp.uri_template")
+
+local function tool(name, more)
+  local def = { name = name, description = "d", inputSchema = { type = "object" }, handler = function() return {} end }
+  for k, v in pairs(more or {}) do def[k] = v end
+  return def
+end
+
+describe("registry", function()
+  local r
+  before_each(function() r = registry.new() end)
+
+  it("lists by name and forgets what is removed", function()
+    for _, name in ipairs({ "b", "c", "a" }) do r.add_tool(tool(name)) end
+    assert.is_true(r.remove_tool("c"))
+    assert.is_false(r.remove_tool("c"))
+    local names = {}
+    for i, def in ipairs(r.tools()) do names[i] = def.name end
+    assert.same({ "a", "b" }, names)
+    assert.is_nil(r.tool("c"))
+  end)
+
+  it("hides a tool from whom it is not for", function()
+    r.add_tool(tool("open"))
+    r.add_tool(tool("closed", { visible = function(principal) return principal.is_root end }))
+    assert.equal(1, #r.tools({ is_root = false }))
+    assert.equal(2, #r.tools({ is_root = true }))
+  end)
+
+  it("tells listeners what changed and grows its revision", function()
+    local seen = {}
+    r.on_change(function(kind) seen[#seen + 1] = kind end)
+    local before = r.revision
+    r.add_tool(tool("a"))
+    r.add_prompt({ name = "p", get = function() return {} end })
+    r.add_resource({ uri = "x://1", name = "n", read = function() return {} end })
+    r.remove_prompt("p")
+    assert.same({ "tools", "prompts", "resources", "prompts" }, seen)
+    assert.equal(before + 4, r.revision)
+  end)
+
+  it("replaces a definition of the same name", function()
+    r.add_tool(tool("a"))
+    r.add_tool(tool("a", { title = "newer" }))
+    assert.equal(1, #r.tools())
+    assert.equal("newer", r.tool("a").title)
+  end)
+
+  for why, def in pairs({
+    ["at most 60"] = tool(("x"):rep(61)), ["A-Z a-z"] = tool("a b"), ["description"] = tool("a", { description = "" }),
+    ["handler"] = tool("a", { handler = 1 }), ["inputSchema"] = tool("a", { inputSchema = {} }),
+    ["x-mcp-header"] = tool("a", { inputSchema = { type = "object", properties = { v = { type = "number", ["x-mcp-header"] = "V" } } } }),
+  }) do
+    it("refuses a tool and says why: " .. why, function()
+      local ok, message = pcall(r.add_tool, def)
+      assert.is_false(ok)
+      assert.truthy(tostring(message):find(why, 1, true))
+    end)
+  end
+
+  it("finds the template behind a URI", function()
+    r.add_template({ uriTemplate = "heap://{handle}/x", name = "n", read = function() return {} end })
+    local def, vars = r.match_template("heap://ab%20c/x")
+    assert.equal("heap://{handle}/x", def.uriTemplate)
+    assert.equal("ab c", vars.handle)
+    assert.is_nil(r.match_template("heap://ab/c/x"))
+  end)
+end)
+
+describe("uri_template", function()
+  it("takes {var} and {+var} only", function()
+    assert.same({ "a" }, uri_template.compile("x://{a}").vars)
+    assert.is_nil(uri_template.compile("x://{a*}"))
+    assert.is_nil(uri_template.compile("x://{a"))
+    local compiled = uri_template.compile("f://{+path}?q={q}")
+    assert.same({ path = "a/b", q = "1" }, uri_template.match(compiled, "f://a/b?q=1"))
+  end)
+
+  it("takes the dots of the template literally", function()
+    assert.is_nil(uri_template.match(uri_template.compile("x.y://{a}"), "xzy://1"))
+  end)
+end)
+
+describe("scripts.load", function()
+  local dir
+  before_each(function()
+    dir = os.tmpname()
+    os.remove(dir)
+    assert(fs.mkdirs(dir))
+  end)
+  after_each(function()
+    for _, name in ipairs({ "1.lua", "2.lua", "notes.txt" }) do os.remove(dir .. "/" .. name) end
+    os.remove(dir)
+  end)
+
+  local function write(name, text) assert(fs.write_private(dir .. "/" .. name, text)) end
+
+  it("runs files in the order of their names and leaves others alone", function()
+    local r = registry.new()
+    write("2.lua", 'return function(r) r.add_tool{name="t", description="second", inputSchema={type="object"}, handler=print} end')
+    write("1.lua", 'return function(r) r.add_tool{name="t", description="first", inputSchema={type="object"}, handler=print} end')
+    write("notes.txt", "no Lua")
+    assert.equal(2, scripts.load(dir, r))
+    assert.equal("second", r.tool("t").description)
+  end)
+
+  for what, text in pairs({ ["syntax"] = "return function(", ["a fault when loaded"] = "\nerror('boom')", ["a fault when run"] = [[
+    return function(r) r.nothing.there() end]], ["a wrong result"] = "return 5" }) do
+    it("names the file for " .. what, function()
+      write("1.lua", text)
+      local n, err = scripts.load(dir, registry.new())
+      assert.is_nil(n)
+      assert.truthy(tostring(err):find("1.lua", 1, true))
+    end)
+  end
+
+  it("says what is wrong with a directory that is not there", function()
+    local n, err = scripts.load(dir .. "/none", registry.new())
+    assert.is_nil(n)
+    assert.truthy(err)
+  end)
+end)
