@@ -63,8 +63,8 @@ M.KINDS = {
   Internal = {},
 }
 
--- Kinds of native modules that are no kind of the contract: their own name goes into `detail`. Damaged input comes from a live endpoint here;
--- a tool that reads a file says InvalidArgument itself.
+-- Kinds of native modules that are no kind of the contract: their own name goes into `detail`. Damaged input comes from a live endpoint
+-- here; a tool that reads a file says InvalidArgument itself.
 local NATIVE <const> = {
   Timeout = "EndpointUnavailable", ProtocolError = "EndpointUnavailable", TruncatedInput = "EndpointUnavailable",
   MalformedInput = "EndpointUnavailable", LimitExceeded = "Internal", BudgetExceeded = "Internal", ScriptError = "Internal",

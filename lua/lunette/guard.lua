@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
--- guard: calls a script so that its bug becomes a value with script and line. What the host throws on purpose (cancelled, budget)
--- passes through.
+-- guard: calls a script so that its bug becomes a value with script and line. What is thrown on purpose passes through: cancelled and
+-- budget of the host, and tables without a message, which are signals of the protocol layer.
 local M = {}
 
 local PASS <const> = { Cancelled = true, BudgetExceeded = true }
 
 local function explain(raised)
-  if type(raised) == "table" and PASS[raised.kind] then return { pass = raised } end
+  if type(raised) == "table" and (PASS[raised.kind] or raised.message == nil) then return { pass = raised } end
   local message = type(raised) == "table" and raised.message or tostring(raised)
   return { message = tostring(message), traceback = debug.traceback(nil, 2) }
 end
