@@ -13,11 +13,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#if __has_include("clr/clr.h")
 #include "clr/clr.h"
-#else
-#define clr_resolve NULL
-#endif
 
 #define WAKE_AT 256 /* events in a file's queue that are worth a wake before it is full */
 
@@ -41,7 +37,7 @@ struct source {
     bool ended;
     int64_t deadline_ns;
     int64_t started_ns, wish_ns;
-    int64_t last_ns; /* time of the last event */
+    int64_t last_ns; /* time of the last event or sequence point */
     source_summary sum;
 };
 
@@ -173,7 +169,7 @@ static int on_event(void *arg, const nt_event *ev)
     source *s = arg;
     source_record *r = record_of(s, ev);
     pthread_mutex_lock(&s->lock);
-    if (r) s->last_ns = r->time_ns;
+    if (r && r->time_ns > s->last_ns) s->last_ns = r->time_ns;
     bool room = make_room(s);
     if (room && r) {
         *(s->tail ? &s->tail->next : &s->head) = r;
@@ -398,7 +394,9 @@ static int source_new(const source_cfg *cfg, bool live, source **out, err *e)
     o.no_stacks = true;
     o.resolve = clr_resolve;
     int rc = copy_wants(s, cfg, e);
-    if (rc == 0) s->reader = nt_new(&o, &(nt_sink){.kind = on_kind, .event = on_event}, s, e);
+    if (rc == 0)
+        s->reader =
+            nt_new(&o, &(nt_sink){.kind = on_kind, .event = on_event, .sequence_point = on_sequence_point}, s, e);
     if (rc == 0 && !s->reader) rc = -ERR_NO_MEMORY;
     if (rc < 0)
         source_unref(s);
