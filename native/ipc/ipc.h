@@ -11,8 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-/* ---- cancel: one way to tell a blocked call, from any thread, to give up
- * --------------------------------------------------------- */
+/* ---- cancel: one way to tell a blocked call, from any thread, to give up ----------------------------------------- */
 typedef struct ipc_cancel {
     int fd; /* an eventfd that stays readable once fired; -1: never fires */
 } ipc_cancel;
@@ -21,9 +20,7 @@ void ipc_cancel_fini(ipc_cancel *c);
 void ipc_cancel_fire(ipc_cancel *c);        /* any thread, any number of times */
 bool ipc_cancel_fired(const ipc_cancel *c); /* NULL is fine: false */
 
-/* ---- messages
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 typedef enum ipc_command {
     IPC_DUMP1 = 0x0101,
     IPC_DUMP2 = 0x0102,
@@ -106,8 +103,7 @@ int ipc_msg_set_environment(ipc_msg *m, const char *name, const char *value,
 int ipc_msg_enable_perf_map(ipc_msg *m, uint32_t type, err *e); /* 1 all, 2 jitdump, 3 perf map */
 int ipc_msg_startup_hook(ipc_msg *m, const char *path, err *e);
 
-/* ---- requests as a server reads them (also the last gate before a request of ours leaves)
- * ------------------------------------------- */
+/* ---- requests as a server reads them (also the last gate before a request of ours leaves) ------------------------ */
 typedef struct ipc_request {
     unsigned command;
     uint64_t session_id; /* StopTracing */
@@ -123,9 +119,7 @@ int ipc_header_size(slice head, err *e);
  * BAD_ENCODING (or die), ERR_NOT_SUPPORTED for an unknown command, ERR_PROTOCOL for no request at all. */
 int ipc_request_parse(slice message, ipc_request *out, err *e);
 
-/* ---- answers
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 #define IPC_E_BAD_ENCODING    0x80131384u
 #define IPC_E_UNKNOWN_COMMAND 0x80131385u
 #define IPC_E_UNKNOWN_MAGIC   0x80131386u
@@ -161,8 +155,7 @@ void ipc_guid_text(const uint8_t guid[16], char out[37]); /* lower case, no brac
 #define IPC_ENVIRONMENT_MAX ((size_t)16 << 20)
 int ipc_environment_parse(slice continuation, buf *out, err *e);
 
-/* ---- endpoints: a process and how to reach it
- * -------------------------------------------------------------------------------------------- */
+/* ---- endpoints: a process and how to reach it -------------------------------------------------------------------- */
 typedef enum ipc_cause {
     IPC_OK,
     IPC_PERMISSION,
@@ -229,9 +222,7 @@ void ipc_endpoints_fini(ipc_endpoints *l);
  * ERR_PERMISSION_DENIED or ERR_ENDPOINT_UNAVAILABLE with the cause as ep->cause. *out is to be freed in every case. */
 int ipc_resolve(pid_t pid, const ipc_discover_cfg *cfg, ipc_endpoint *out, err *e);
 
-/* ---- asking
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
 #define IPC_CALL_MS 5000 /* a sensible deadline for the quick commands */
 /* One request, one answer, on a connection of its own: the request is complete before the connection is made, since a
  * half-open client blocks the target's only diagnostics thread. An Error answer gives ERR_… by ipc_hresult_err, with
@@ -246,9 +237,7 @@ int ipc_environment(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cance
  */
 int ipc_resume(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *c, err *e);
 
-/* ---- sessions
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
 typedef enum ipc_end_reason {
     IPC_END_STOPPED,   /* we asked, the stream ended */
     IPC_END_BY_TARGET, /* the target closed the stream: it exited, or was killed (the stream then lacks its end tag) */

@@ -7,8 +7,7 @@
 
 extern const char ipc__magic[14]; /* "DOTNET_IPC_V1" and its NUL */
 
-/* ---- conn.c
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- conn.c ------------------------------------------------------------------------------------------------------ */
 /* Waits until fd has one of events, the deadline passes (-ERR_TIMEOUT, without a story) or the cancel fires
  * (-ERR_CANCELLED). */
 int ipc__wait(int fd, short events, int64_t deadline_ns, const ipc_cancel *c);
@@ -26,8 +25,7 @@ int ipc__recv(int fd, buf *b, size_t n, int64_t deadline_ns, const ipc_cancel *c
 int ipc__recv_answer(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e);
 void ipc__close(int *fd);
 
-/* ---- proc.c: one process, as /proc tells it
- * ----------------------------------------------------------------------------------- */
+/* ---- proc.c: one process, as /proc tells it ---------------------------------------------------------------------- */
 typedef struct ipc__proc {
     pid_t pid, nspid;
     uint64_t start_time;
@@ -51,8 +49,7 @@ ipc_runtime ipc__elf_runtime(const char *path);
 /* Is its command "dotnet"? The one mark of a process that may not be looked into. */
 bool ipc__proc_named_dotnet(const char *root, pid_t pid);
 
-/* ---- sockets.c: the folders in which sockets may lie
- * ---------------------------------------------------------------------------- */
+/* ---- sockets.c: the folders in which sockets may lie ------------------------------------------------------------- */
 #define IPC__FOLDER_ENTRIES_MAX 262144 /* directory entries read of one folder */
 #define IPC__FOLDER_SOCKETS_MAX 8192   /* sockets kept of one folder */
 #define IPC__FOLDERS_MAX        4096
@@ -65,8 +62,7 @@ void ipc__find_sockets(ipc__folders *f, const char *root, const ipc_discover_cfg
 /* Parses "dotnet-diagnostic-PID-KEY-socket" (or …-dsrouter-PID-KEY-…). False: another name. */
 bool ipc__socket_name(const char *name, pid_t *pid, uint64_t *key, bool *router);
 
-/* ---- discover.c, probe.c
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- discover.c, probe.c ----------------------------------------------------------------------------------------- */
 /* Builds ep from /proc without talking to it. 1: a .NET process (cause says whether it can be reached), 0: not .NET,
  * negative: gone. */
 int ipc__describe(const char *root, pid_t pid, const ipc_discover_cfg *cfg, ipc__folders *f, ipc_endpoint *ep, err *e);

@@ -43,8 +43,7 @@ static void job_free(void *arg)
     free(j);
 }
 
-/* ---- on a worker thread
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- on a worker thread ------------------------------------------------------------------------------------------ */
 static int ask(job *j, const ipc_discover_cfg *cfg)
 {
     int64_t deadline = deadline_in_ms(j->timeout_ms);
@@ -70,8 +69,7 @@ static void job_work(void *arg)
     }
 }
 
-/* ---- on the loop's thread
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- on the loop's thread ---------------------------------------------------------------------------------------- */
 static void job_cancel(void *owner) { ipc_cancel_fire(&((job *)owner)->cancel); }
 
 static void job_done(void *arg)

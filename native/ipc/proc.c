@@ -144,8 +144,7 @@ int ipc__proc_read(const char *root, pid_t pid, ipc__proc *out, err *e)
     return 0;
 }
 
-/* ---- is it .NET
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- is it .NET -------------------------------------------------------------------------------------------------- */
 static bool holds(const uint8_t *p, size_t n, const char *mark) { return memmem(p, n, mark, strlen(mark)) != NULL; }
 
 static ipc_runtime mapped_mark(const uint8_t *p, size_t n)

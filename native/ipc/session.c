@@ -35,8 +35,7 @@ struct ipc_session {
     int64_t deadline_ns;
 };
 
-/* ---- all sessions of the process
- * ---------------------------------------------------------------------------------------------- */
+/* ---- all sessions of the process --------------------------------------------------------------------------------- */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -93,8 +92,7 @@ bool ipc_sessions_wait(int64_t deadline_ns)
     return none;
 }
 
-/* ---- the session's thread
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the session's thread ---------------------------------------------------------------------------------------- */
 typedef struct reader { /* what only the thread sees */
     ipc_session *s;
     ipc_session_end end;
@@ -324,9 +322,7 @@ static int start_thread(ipc_session *s, err *e)
     return err_sys(e, ERR_NO_MEMORY, rc, "cannot start a thread for the session");
 }
 
-/* ---- starting
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
 static bool has_filter(const ipc_collect_cfg *cfg)
 {
     for (size_t i = 0; i < cfg->n_providers; i++)
@@ -427,9 +423,7 @@ int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t
     return 0;
 }
 
-/* ---- ending
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
 static void wish(ipc_session *s, int64_t deadline_ns, bool aborted)
 {
     pthread_mutex_lock(&s->lock);

@@ -41,8 +41,7 @@ struct source {
     source_summary sum;
 };
 
-/* ---- all sources of the process
- * --------------------------------------------------------------------------------------------------- */
+/* ---- all sources of the process ---------------------------------------------------------------------------------- */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t cond;
@@ -95,8 +94,7 @@ bool sources_wait(int64_t deadline_ns)
     return none && ipc_sessions_wait(deadline_ns);
 }
 
-/* ---- the reader's callbacks, on the source's thread
- * ---------------------------------------------------------------------------------- */
+/* ---- the reader's callbacks, on the source's thread -------------------------------------------------------------- */
 static bool name_is(slice s, const char *name) { return strlen(name) == s.n && memcmp(name, s.p, s.n) == 0; }
 
 static bool wanted(const source *s, const nt_kind *k)
@@ -186,9 +184,18 @@ static int on_event(void *arg, const nt_event *ev)
     return stop;
 }
 
-/* ---- the end
- * ----------------------------------------------------------------------------------------------------------------------------
- */
+/* A sequence point is later than all events before it, muted ones too, and the runtime writes one at the end. */
+static int on_sequence_point(void *arg, int64_t ts)
+{
+    source *s = arg;
+    int64_t ns = nt_ns(nt_trace_info(s->reader), ts);
+    pthread_mutex_lock(&s->lock);
+    if (ns > s->last_ns) s->last_ns = ns;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 static void records_drop(source *s)
 {
     source_record *r = s->head;
@@ -236,9 +243,7 @@ static void settle(source *s, int rc, const err *e, const err *why)
     all_add(-1);
 }
 
-/* ---- a live session
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a live session ---------------------------------------------------------------------------------------------- */
 static void save(source *s, slice b)
 {
     source_summary *sum = &s->sum;
@@ -284,9 +289,7 @@ static void session_ended(void *arg, const ipc_session_end *end)
     settle(s, rc, &e, &why);
 }
 
-/* ---- a file
- * ---------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- a file ------------------------------------------------------------------------------------------------------ */
 static int file_progress(void *arg, uint64_t done, uint64_t total)
 {
     (void)done;
@@ -329,9 +332,7 @@ static int file_thread(source *s, err *e)
     return err_sys(e, ERR_NO_MEMORY, rc, "cannot start a thread to read a file");
 }
 
-/* ---- making and ending
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- making and ending ------------------------------------------------------------------------------------------- */
 static void source_free(source *s)
 {
     for (size_t i = 0; s->want && i < s->cfg.n_want; i++) {

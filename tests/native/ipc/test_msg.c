@@ -8,8 +8,7 @@
 
 static const uint8_t guid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
-/* ---- an independent writer of expected bytes
- * ------------------------------------------------------------------------------- */
+/* ---- an independent writer of expected bytes --------------------------------------------------------------------- */
 typedef struct bytes {
     uint8_t p[4096];
     size_t n;
@@ -58,8 +57,7 @@ static void refused(ipc_msg *m, int rc, err_kind kind, err *e)
     err_clear(e);
 }
 
-/* ---- every command
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- every command ----------------------------------------------------------------------------------------------- */
 static void commands_without_payload_are_twenty_bytes(void **state)
 {
     (void)state;
@@ -188,8 +186,7 @@ static void profiler_environment_and_other_requests_are_exact(void **state)
     ipc_msg_fini(&m);
 }
 
-/* ---- CollectTracing
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- CollectTracing ---------------------------------------------------------------------------------------------- */
 static const uint32_t ids[] = {1, 4};
 static const ipc_filter filter = {.enable = true, .ids = ids, .n = 2};
 
@@ -370,8 +367,7 @@ static void the_sixteen_bit_size_is_a_hard_limit(void **state)
     ipc_msg_fini(&m);
 }
 
-/* ---- the last gate, and the front door of a replay
- * --------------------------------------------------------------------------------- */
+/* ---- the last gate, and the front door of a replay --------------------------------------------------------------- */
 static void a_request_cut_anywhere_is_refused(void **state)
 {
     (void)state;
