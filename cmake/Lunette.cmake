@@ -42,18 +42,24 @@ endfunction()
 
 function(lunette_fuzz name)
   cmake_parse_arguments(A "" "CORPUS" "SOURCES;LINK" ${ARGN})
-  if(NOT LUNETTE_FUZZ)
-    return()
-  endif()
   add_executable(fuzz_${name} ${A_SOURCES})
   target_include_directories(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/native)
   target_link_libraries(fuzz_${name} PRIVATE lunette_options ${A_LINK})
+  target_compile_definitions(fuzz_${name} PRIVATE LUNETTE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(NOT LUNETTE_FUZZ)
+    target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
+    add_test(NAME native.fuzz_${name} COMMAND fuzz_${name} ${PROJECT_SOURCE_DIR}/${A_CORPUS})
+    set_tests_properties(native.fuzz_${name} PROPERTIES LABELS native TIMEOUT 120)
+    return()
+  endif()
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+  # The fuzzer writes what it learns to the first folder and a find to the build folder; the second holds the seeds.
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus-${name})
   add_test(NAME fuzz.${name}
            COMMAND fuzz_${name} -max_total_time=${LUNETTE_FUZZ_SECONDS} -rss_limit_mb=1024 -timeout=10 -print_final_stats=1
-                   ${CMAKE_BINARY_DIR}/corpus-${name} ${PROJECT_SOURCE_DIR}/${A_CORPUS}
+                   -verbosity=0 ${CMAKE_BINARY_DIR}/corpus-${name} ${PROJECT_SOURCE_DIR}/${A_CORPUS}
            WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/corpus-${name})
-  set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz)
+  math(EXPR timeout "${LUNETTE_FUZZ_SECONDS} + 120")
+  set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
 endfunction()

@@ -9,7 +9,11 @@
 #include "loop/loop_internal.h"
 
 /* Decoders run here; their buffers are on the heap, but a format's nesting may be on the stack. */
+#ifdef __SANITIZE_THREAD__
+#define STACK_BYTES ((size_t)3 << 20) /* its book-keeping lies on the stack too */
+#else
 #define STACK_BYTES ((size_t)1 << 20)
+#endif
 
 int loop__init_workers(loop *l, err *e)
 {
