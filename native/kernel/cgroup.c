@@ -6,8 +6,7 @@
 
 #include "kernel/kn_internal.h"
 
-/* ---- where the files are
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- where the files are ---- */
 typedef struct place {
     char dir[KN_PATH_MAX]; /* the process's cgroup, below root */
     size_t mount_len;      /* length of the mount point's part of dir: no file is looked for above it */
@@ -69,8 +68,7 @@ static bool up(place *p)
     return true;
 }
 
-/* ---- one file at a time
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- one file at a time ---- */
 typedef struct ctx {
     const char *root;
     kn_cgroup *out;
@@ -110,8 +108,7 @@ static kn_limit limit_at(ctx *c, const char *dir, const char *name, bool tell)
 
 static kn_num as_num(kn_limit l) { return (kn_num){l.known && !l.unlimited && l.v <= INT64_MAX, (int64_t)l.v}; }
 
-/* ---- version 2
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- version 2 ---- */
 static void throttling_at(ctx *c, const char *dir)
 {
     if (!read_at(c, dir, "cpu.stat", false)) return;
@@ -228,8 +225,7 @@ static void read_v2(ctx *c, const place *leaf)
     v2_psi(c, leaf);
 }
 
-/* ---- version 1
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- version 1 ---- */
 #define V1_UNLIMITED ((int64_t)1 << 62) /* memory.limit_in_bytes without a limit is the largest page multiple */
 
 static void v1_cpu(ctx *c, int pid, const kn_cgroup_ids *ids)
@@ -289,9 +285,7 @@ static void read_v1(ctx *c, int pid, const kn_cgroup_ids *ids)
     host_psi(c, "cgroup v1 has no pressure files");
 }
 
-/* ---- public
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- public ---- */
 static void read_oom_score(const char *root, int pid, kn_cgroup *out)
 {
     char rel[48];

@@ -78,8 +78,7 @@ void kn_tcp_fini(kn_tcp_count *c)
     map64_fini(&c->peers);
 }
 
-/* ---- readers
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- readers ---- */
 /* Classes one descriptor; false when its link could not be read (it was closed meanwhile). */
 static bool classify(int dir, const char *name, kn_fds *out, map64 *own)
 {

@@ -112,8 +112,7 @@ void kn_host_of(const char *root, const char *path_env, kn_host *out)
     out->psi = psi_readable(root);
 }
 
-/* ---- probes: they ask the running kernel, so they know no root folder
- * -------------------------------------------------------- */
+/* ---- probes: they ask the running kernel, so they know no root folder ---- */
 static int try_open(uint32_t type, uint64_t config, int pid, int cpu)
 {
     struct perf_event_attr a = {

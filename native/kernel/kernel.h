@@ -38,8 +38,7 @@ typedef struct kn_notes {
 } kn_notes;
 void kn_note(kn_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 /* Reads ROOT/REL (rel starts with '/') into *out, at most max bytes. 0: all of it; 1: there was more. Only regular
  * files are read. Errors: ERR_NOT_FOUND, ERR_PROCESS_NOT_FOUND (the process ended meanwhile), ERR_PERMISSION_DENIED,
  * ERR_NOT_SUPPORTED (EOPNOTSUPP), ERR_IO. */
@@ -54,8 +53,7 @@ int kn_pids(const char *root, int *pids, size_t max, size_t *n, size_t *dropped,
 /* One integer file such as /proc/sys/kernel/perf_event_paranoid. */
 int kn_read_num(const char *root, const char *rel, int64_t *out, err *e);
 
-/* ---- a process: parsers
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- a process: parsers ---- */
 typedef struct kn_stat { /* /proc/PID/stat; times in clock ticks (sysconf(_SC_CLK_TCK)) */
     int pid, ppid;
     char state;
@@ -128,8 +126,7 @@ void kn_tcp_line(slice line, bool owners, kn_tcp_count *c);
 void kn_parse_tcp(slice text, bool owners, kn_tcp_count *c);
 void kn_tcp_fini(kn_tcp_count *c);
 
-/* ---- a process: readers
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- a process: readers ---- */
 int kn_stat_of(const char *root, int pid, kn_stat *out, err *e);
 int kn_status_of(const char *root, int pid, kn_status *out, err *e);
 typedef struct kn_fds {
@@ -141,9 +138,7 @@ typedef struct kn_fds {
 } kn_fds;
 int kn_fds_of(const char *root, int pid, kn_fds *out, err *e);
 
-/* ---- cgroups
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- cgroups ---- */
 typedef enum kn_cgroup_version { KN_CGROUP_NONE, KN_CGROUP_V1, KN_CGROUP_V2 } kn_cgroup_version;
 typedef struct kn_cgroup_ids { /* /proc/PID/cgroup */
     kn_cgroup_version version;
@@ -184,8 +179,7 @@ typedef struct kn_cgroup {
 /* Best effort: a file that is missing becomes a note. Fails only when there is no such process. */
 int kn_cgroup_of(const char *root, int pid, kn_cgroup *out, err *e);
 
-/* ---- this host and what we may do
- * ------------------------------------------------------------------------------------------------ */
+/* ---- this host and what we may do ---- */
 #define KN_CAP_DAC_READ_SEARCH 2
 #define KN_CAP_SYS_PTRACE      19
 #define KN_CAP_SYS_ADMIN       21

@@ -12,8 +12,7 @@
 #include "host/host.h"
 #include "kernel/kernel.h"
 
-/* ---- small pushes
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- small pushes ---- */
 /* Text of the kernel as valid UTF-8; s is at most KN_PATH_MAX bytes. The buffer is on the stack, since pushing may
  * throw. */
 static void push_text(lua_State *L, const char *s)
@@ -89,8 +88,7 @@ static void set_notes(lua_State *L, const kn_notes *notes)
     lua_setfield(L, -2, "notes"); // t
 }
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- arguments ---- */
 static const char *root_of(lua_State *L) { return lua_tostring(L, lua_upvalueindex(1)); }
 
 static int check_pid(lua_State *L, int idx)
@@ -100,8 +98,7 @@ static int check_pid(lua_State *L, int idx)
     return (int)pid;
 }
 
-/* ---- jobs: what may be held up
- * --------------------------------------------------------------------------------------------------- */
+/* ---- jobs: what may be held up ---- */
 typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP } job_op;
 typedef struct job {
     job_op op;
@@ -363,8 +360,7 @@ static int l_smaps_rollup(lua_State *L) { return run(L, JOB_ROLLUP, check_pid(L,
 static int l_fds(lua_State *L) { return run(L, JOB_FDS, check_pid(L, 1)); }
 static int l_cgroup(lua_State *L) { return run(L, JOB_CGROUP, check_pid(L, 1)); }
 
-/* ---- what the kernel answers at once
- * ------------------------------------------------------------------------------------------- */
+/* ---- what the kernel answers at once ---- */
 static int l_stat(lua_State *L)
 {
     kn_stat s;

@@ -4,8 +4,7 @@
 
 #include "kernel/kn_internal.h"
 
-/* ---- parsers
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- parsers ---- */
 /* Fields of stat that follow the program's name, counted from the state, which is 0 (field 3 of the manual). */
 enum {
     ST_STATE = 0,
@@ -238,8 +237,7 @@ int kn_parse_io(slice text, kn_io *out, err *e)
     return out->rchar.known ? 0 : err_at(e, ERR_MALFORMED, 0, "an io file has no rchar line");
 }
 
-/* ---- readers
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- readers ---- */
 int kn_stat_of(const char *root, int pid, kn_stat *out, err *e)
 {
     buf b;

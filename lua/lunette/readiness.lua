@@ -1,0 +1,171 @@
+-- SPDX-License-Identifier: MIT
+-- readiness: which ways of looking into a process work on this host, by asking the kernel, and what to do where one does not.
+-- Each finding is { ok, reason, fix? }; a fix can be pasted.
+local loop = require("lunette.loop")
+local proc = require("lunette.proc")
+local sys = require("lunette.sys")
+
+local M = {}
+
+M.PERF_TIMEOUT_MS = 2000
+M.PERF_CACHE_MS = 60000
+local EPERM <const>, ENOENT <const>, EACCES <const>, ENOSYS <const> = 1, 2, 13, 38
+local INSTALL_PERF <const> = "apt-get install linux-perf   # Ubuntu: linux-tools-$(uname -r)"
+local MOUNT_TRACEFS <const> = "mount -t tracefs nodev /sys/kernel/tracing   # container: -v /sys/kernel/tracing:/sys/kernel/tracing"
+local SHARED_HOST <const> = "on a machine of your own only, never on a shared one"
+
+local function good(reason) return { ok = true, reason = reason } end
+local function bad(reason, fix) return { ok = false, reason = reason, fix = fix } end
+
+local function grant(capability)
+  return ("docker run --cap-add %s …   # Kubernetes: securityContext: { capabilities: { add: [\"%s\"] } }"):format(capability, capability)
+end
+
+-- ---- the perf program ---------------------------------------------------------------------------------------------------------
+
+local perf_checked -- { path, until_ms, finding }
+
+local function try_perf(path)
+  local result, err = loop.exec { argv = { path, "--version" }, timeout_ms = M.PERF_TIMEOUT_MS, max_output = 4096 }
+  if not result then return bad(("%s does not run: %s"):format(path, tostring(err)), INSTALL_PERF) end
+  local version = result.stdout:match("perf version ([%w%.%-_]+)")
+  if result.code ~= 0 or not version then
+    return bad(("%s does not work (exit code %s): it is the wrapper of another kernel's package, or broken")
+      :format(path, tostring(result.code)), INSTALL_PERF)
+  end
+  return good(("%s, version %s"):format(path, version))
+end
+
+--- Whether a usable perf is on PATH. It is run once a minute at most.
+---@param host table   of proc.host
+function M.perf(host)
+  if not host.perf then return bad("there is no perf program on PATH", INSTALL_PERF) end
+  local now = loop.now_ms()
+  if not perf_checked or perf_checked.path ~= host.perf or perf_checked.until_ms <= now then
+    perf_checked = { path = host.perf, until_ms = now + M.PERF_CACHE_MS, finding = try_perf(host.perf) }
+  end
+  return perf_checked.finding
+end
+
+-- ---- perf_event_open ----------------------------------------------------------------------------------------------------------
+
+local function paranoid(host)
+  return host.perf_event_paranoid and ("kernel.perf_event_paranoid=" .. host.perf_event_paranoid) or "no kernel.perf_event_paranoid"
+end
+
+local function capabilities_word(host)
+  local c = host.capabilities or {}
+  local word = (c.perfmon or c.sys_admin) and "CAP_PERFMON is there" or "CAP_PERFMON is missing"
+  if host.user_namespace then word = word .. ", and a user namespace keeps capabilities from reaching the machine" end
+  return word
+end
+
+-- Why perf_event_open said no, in the terms of whoever has to change it.
+local function perf_refused(host, probe, what, level)
+  if probe.errno == EPERM and (host.seccomp or 0) == 2 and (host.capabilities or {}).perfmon then
+    return bad(("%s: the kernel said \"%s\"; a seccomp filter is active and likely blocks perf_event_open"):format(what, probe.message),
+      "docker run --security-opt seccomp=unconfined …   # or a profile that allows perf_event_open")
+  end
+  if probe.errno == EPERM or probe.errno == EACCES then
+    return bad(("%s: the kernel said \"%s\" (%s, %s)"):format(what, probe.message, paranoid(host), capabilities_word(host)),
+      ("%s   # or, %s: sudo sysctl -w kernel.perf_event_paranoid=%d"):format(grant("PERFMON"), SHARED_HOST, level))
+  end
+  if probe.errno == ENOSYS then return bad(what .. ": this kernel has no perf_event_open", "use a kernel with CONFIG_PERF_EVENTS") end
+  return bad(("%s: the kernel said \"%s\""):format(what, tostring(probe.message)), grant("PERFMON"))
+end
+
+--- Sampling of what runs on the CPU, by the kernel: perf and the software clock on the process.
+function M.os_cpu(facts)
+  if not facts.perf.ok then return facts.perf end
+  if facts.probe.cpu_clock.ok then return good("perf and perf_event_open work on the process") end
+  return perf_refused(facts.host, facts.probe.cpu_clock, "sampling the CPU with perf", 1)
+end
+
+--- Where threads wait: perf and the scheduler's tracepoint, for which the whole machine is watched.
+function M.off_cpu(facts)
+  if not facts.perf.ok then return facts.perf end
+  if facts.probe.sched_switch.ok then return good("perf and the tracepoint sched:sched_switch work") end
+  if facts.probe.sched_switch.errno == ENOENT then
+    return bad("the tracing file system is not mounted here (no /sys/kernel/tracing/events/sched/sched_switch)", MOUNT_TRACEFS)
+  end
+  return perf_refused(facts.host, facts.probe.sched_switch, "watching sched:sched_switch", -1)
+end
+
+local function uprobes(facts, what)
+  if not facts.perf.ok then return facts.perf end
+  if not facts.host.tracefs then return bad(what .. " needs the tracing files, which are not mounted here", MOUNT_TRACEFS) end
+  if not facts.host.uprobe_events_writable then
+    return bad(("%s needs write access to %s/uprobe_events (root, CAP_SYS_ADMIN)"):format(what, facts.host.tracefs), grant("SYS_ADMIN"))
+  end
+  if facts.probe.uprobe.errno == ENOENT then
+    return bad(what .. " needs uprobe events, which this kernel does not have", "use a kernel with CONFIG_UPROBE_EVENTS")
+  end
+  if not facts.probe.uprobe.ok then return perf_refused(facts.host, facts.probe.uprobe, what, -1) end
+  return good("perf and uprobes work")
+end
+
+--- Who calls the native allocator, by uprobes on libc.
+function M.native_alloc(facts) return uprobes(facts, "probing malloc") end
+
+--- Who takes native mutexes, by uprobes on libc.
+function M.native_lock(facts) return uprobes(facts, "probing pthread_mutex_lock") end
+
+--- Counting with perf stat: a lower bar than sampling the machine. Without a PMU the hardware rates are absent and the rest works.
+function M.cpu_efficiency(facts)
+  if not facts.perf.ok then return facts.perf end
+  if facts.probe.hardware.ok then return good("perf stat and hardware counters work on the process") end
+  if not facts.probe.cpu_clock.ok then return perf_refused(facts.host, facts.probe.cpu_clock, "counting with perf stat", 2) end
+  local finding = good(("software counters only: hardware counters are not there (\"%s\"), as in most virtual machines")
+    :format(tostring(facts.probe.hardware.message)))
+  finding.limited = true
+  return finding
+end
+
+-- ---- ptrace -------------------------------------------------------------------------------------------------------------------
+
+local ATTACH_FIX <const> = "docker run --cap-add SYS_PTRACE …   # Kubernetes: securityContext: { capabilities: { add: [\"SYS_PTRACE\"] } }"
+
+local function scope_word(host)
+  if not host.ptrace_scope then return "no Yama" end
+  return "kernel.yama.ptrace_scope=" .. host.ptrace_scope
+end
+
+-- Without a process to ask about: what the rules say for one of the same user.
+local function attach_by_rule(host)
+  local scope, capable = host.ptrace_scope or 0, (host.capabilities or {}).sys_ptrace
+  if scope >= 3 then
+    return bad("kernel.yama.ptrace_scope=3 forbids attaching until the next boot, to everybody",
+      ("reboot with kernel.yama.ptrace_scope=1 or less, %s"):format(SHARED_HOST))
+  end
+  if capable then return good(("CAP_SYS_PTRACE (%s)"):format(scope_word(host))) end
+  if scope == 0 then return good(scope_word(host) .. ": processes of the same user may be attached to") end
+  return bad(("%s and CAP_SYS_PTRACE is missing: attaching to a process of the same user is blocked"):format(scope_word(host)),
+    ("%s   # or, %s: sudo sysctl -w kernel.yama.ptrace_scope=0"):format(ATTACH_FIX, SHARED_HOST))
+end
+
+--- Whether we may attach (stop it, read its memory). With a pid the kernel itself is asked.
+---@param facts table
+---@param pid? integer
+function M.attach(facts, pid)
+  local host = facts.host
+  if not pid then return attach_by_rule(host) end
+  local ok, err = proc.can_attach(pid)
+  if ok then return good(("the kernel lets us attach to process %d (%s)"):format(pid, scope_word(host))) end
+  if err.kind == "ProcessNotFound" then return bad(("there is no process %d"):format(pid), "lunette ps") end
+  local rule = attach_by_rule(host)
+  if not rule.ok then return rule end
+  return bad(("the kernel refuses to let us attach to process %d (%s, our uid is %d): it belongs to another user, is not dumpable, "
+    .. "or a security module says no"):format(pid, scope_word(host), host.uid), ATTACH_FIX)
+end
+
+-- ---- all of it ------------------------------------------------------------------------------------------------------------------
+
+--- What all findings are made from. Asks the kernel; opens nothing in the target.
+---@param pid? integer   the process to ask about; nil: ourselves
+---@return table facts   { host, perf, probe }
+function M.facts(pid)
+  local host = proc.host()
+  return { host = host, perf = M.perf(host), probe = proc.perf_probe(pid or sys.pid) }
+end
+
+return M

@@ -1,0 +1,241 @@
+-- SPDX-License-Identifier: MIT
+-- resources: descriptors, sockets and limits of any process, and how much of its memory the managed heap explains.
+local counters = require("collectors.counters")
+local errors = require("lunette.errors")
+local hints = require("lunette.hints")
+local json = require("lunette.json")
+local loop = require("lunette.loop")
+local numbers = require("lunette.numbers")
+local proc = require("lunette.proc")
+local process = require("lunette.process")
+local progress = require("lunette.progress")
+local snapshot = require("collectors.counters.snapshot")
+
+local M = {}
+
+M.CLOSE_WAIT, M.TIME_WAIT = 100, 100 -- connections above which a leak or churn is likely
+M.NOFILE_FRACTION = 0.85
+M.FD_FLAT = 5                        -- descriptors up or down that still count as flat
+M.RSS_GAP_BYTES = 64 * 1024 * 1024   -- RSS minus heap above this,
+M.HEAP_RATIO = 0.5                   -- and heap/RSS below this: native memory dominates
+M.PROBE_SECONDS = 2                  -- the window for gc-heap-size
+local MB <const> = 1000000           -- as the runtime counts
+local RUNTIME <const> = "System.Runtime"
+local NATIVE_NOTE <const> = "RSS is much larger than the managed heap: native allocations, fragmentation, pinned objects, mapped files or "
+  .. "unmanaged libraries hold the rest."
+local ORDER <const> = { __order = {
+  "processId", "capturedAt", "fdCount", "fd", "sockets", "limits", "managedVsNative", "notes", "trend" } }
+
+local function add_note(notes, text)
+  if notes[text] then return end
+  notes[text], notes[#notes + 1] = true, text
+end
+
+-- ---- one reading --------------------------------------------------------------------------------------------------------------
+
+local function limits_of(pid, fd_count, notes)
+  local limits, err = proc.limits(pid)
+  if not limits then
+    add_note(notes, "limits: " .. tostring(err.message or err))
+    return nil
+  end
+  local soft, hard = math.tointeger(limits.nofile_soft), math.tointeger(limits.nofile_hard)
+  return {
+    noFileSoft = soft, noFileHard = hard, noFileUsageFraction = fd_count and soft and soft > 0 and numbers.round(fd_count / soft, 4) or nil,
+  }
+end
+
+--- ProcessResourcesSample of now, or nil, err when the process is gone.
+local function sample(pid, notes)
+  local stat, gone = proc.stat(pid)
+  if not stat then return nil, gone end
+  local row = { timestamp = numbers.iso(loop.unix_ms()) }
+  local fds, err = proc.fds(pid)
+  if fds then
+    row.fdCount = fds.count
+    row.fd = { sockets = fds.sockets, regular = fds.regular, pipes = fds.pipes, eventfds = fds.eventfds, other = fds.other }
+    local tcp = fds.tcp
+    row.sockets = tcp and {
+      established = tcp.established, timeWait = tcp.time_wait, closeWait = tcp.close_wait, listen = tcp.listen, other = tcp.other,
+    }
+    for _, note in ipairs(fds.notes) do add_note(notes, note) end
+  else
+    if err.kind == "Cancelled" then return nil, err end
+    add_note(notes, "descriptors: " .. tostring(err.message or err) .. (err.hint and "; " .. err.hint or ""))
+  end
+  row.limits = limits_of(pid, row.fdCount, notes)
+  return row, stat.start_time
+end
+
+local function watch(pid, start_time, args, notes)
+  local rows, began, due = {}, loop.now_ms(), 0
+  local window_ms, every_ms = args.durationSeconds * 1000, args.sampleEverySeconds * 1000
+  while true do
+    local row, start = sample(pid, notes)
+    if not row and start.kind ~= "ProcessNotFound" then return nil, start end
+    if not row or start ~= start_time then
+      if #rows == 0 then return nil, errors.new("ProcessNotFound", ("There is no process %d."):format(pid), { process_id = pid }) end
+      add_note(notes, "ProcessEnded: the process ended within the window; the samples are those until then")
+      return rows
+    end
+    rows[#rows + 1] = row
+    if due >= window_ms then return rows end
+    due = math.min(window_ms, due + every_ms)
+    local ok, err = loop.sleep_ms(math.max(0, began + due - loop.now_ms()))
+    if not ok then return nil, err end
+  end
+end
+
+-- ---- managed against native -----------------------------------------------------------------------------------------------------
+
+-- The managed heap of a process by its own counter: bytes, or nil and a note, or nil, nil, err when cancelled.
+local function heap_bytes(ctx, target)
+  if not target.endpoint then
+    return nil, "gcHeapBytes: " .. tostring(target.why_not and (target.why_not.message or target.why_not) or "it is no .NET process")
+  end
+  local quiet = setmetatable({ progress = function() end }, { __index = ctx }) -- the window reports already
+  local artifact, err = counters.collect(quiet, { process = target },
+    { providers = { RUNTIME }, interval_s = 1, duration_s = M.PROBE_SECONDS, max_series = 1 })
+  if not artifact then return nil, "gcHeapBytes: " .. tostring(err.message or err), err.kind == "Cancelled" and err or nil end
+  local counter = snapshot.find(artifact, RUNTIME, "gc-heap-size")
+  if not counter or not counter.series.last then
+    return nil, ("gcHeapBytes: no gc-heap-size value came within %d s"):format(M.PROBE_SECONDS)
+  end
+  return math.floor(counter.series.last * MB + 0.5)
+end
+
+-- Reads the heap near the end of the window, beside the sampling.
+local function start_heap_probe(ctx, target, window_s)
+  return loop.spawn(function()
+    local ok, err = loop.sleep_ms(math.max(0, window_s - M.PROBE_SECONDS) * 1000)
+    if not ok then return nil, nil, err end
+    return heap_bytes(ctx, target)
+  end)
+end
+
+--- ManagedVsNative from the two figures. heap nil: not known, and then nothing is concluded.
+function M.split(rss, heap)
+  local dominated = heap ~= nil and rss - heap > M.RSS_GAP_BYTES and heap / rss < M.HEAP_RATIO
+  return {
+    rssBytes = rss, gcHeapBytes = heap, rssMinusGcHeapBytes = heap and rss - heap,
+    gcHeapToRssRatio = heap and rss > 0 and numbers.round(heap / rss, 4) or nil, rssDominated = dominated,
+    interpretation = dominated and NATIVE_NOTE or heap and "The managed heap and the usual size of a runtime explain RSS." or nil,
+  }
+end
+
+-- ManagedVsNative, or nil without a reading of RSS, or nil, err when cancelled.
+local function managed_vs_native(target, heap_probe, notes)
+  local heap, note, cancelled = heap_probe:await()
+  if cancelled then return nil, cancelled end
+  if type(note) == "table" then -- the probe's own task failed
+    if note.kind == "Cancelled" then return nil, note end
+    note = "gcHeapBytes: " .. tostring(note.message or note)
+  end
+  if note then add_note(notes, note) end
+  local status = proc.status(target.pid)
+  if not status or not status.rss_bytes then
+    add_note(notes, "managedVsNative: the resident size is not known")
+    return nil
+  end
+  local split = M.split(status.rss_bytes, heap)
+  if split.rssDominated then add_note(notes, NATIVE_NOTE) end
+  return split
+end
+
+-- ---- the answer ---------------------------------------------------------------------------------------------------------------
+
+local function http_hint(pid, reason)
+  return hints.new("collect_events", reason,
+    { kind = "event_source", providerName = "System.Net.Http", durationSeconds = 10, processId = pid }, "high")
+end
+
+--- What the figures suggest. Exported for the tests of its thresholds.
+---@param report table    ProcessResources
+---@param rows table[]    its samples, oldest first
+function M.hints(report, rows)
+  local list, pid = {}, report.processId
+  local first, last = rows[1], rows[#rows]
+  local close_wait = last.sockets and last.sockets.closeWait or 0
+  local before = first.sockets and first.sockets.closeWait or 0
+  if close_wait > M.CLOSE_WAIT and (#rows == 1 or close_wait > before) then
+    list[#list + 1] = http_hint(pid, ("%d connections in CLOSE_WAIT: responses that nobody disposes?"):format(close_wait))
+  end
+  if last.limits and (last.limits.noFileUsageFraction or 0) > M.NOFILE_FRACTION then
+    list[#list + 1] = hints.new("collect_process_dump", "Descriptors are nearly used up: take a dump before it fails.",
+      { dumpType = "Mini", processId = pid }, "high")
+  end
+  local flat = first.fdCount and last.fdCount and math.abs(last.fdCount - first.fdCount) <= M.FD_FLAT
+  if #rows > 1 and flat and last.sockets and last.sockets.timeWait > M.TIME_WAIT then
+    list[#list + 1] = http_hint(pid, "Many connections in TIME_WAIT and no more descriptors: connections are not reused.")
+  end
+  if report.managedVsNative and report.managedVsNative.rssDominated then
+    list[#list + 1] = hints.new("inspect_heap", "Native memory dominates: rule out pinned or fragmented heap first.",
+      { source = "live", processId = pid })
+  end
+  if #list == 0 then
+    list[1] = hints.new("collect_events", "Nothing stands out: read the counters.",
+      { kind = "counters", durationSeconds = 5, processId = pid })
+  end
+  return list
+end
+
+local function summary_of(report)
+  local parts = {}
+  if report.fdCount then
+    local limit = report.limits and report.limits.noFileSoft
+    parts[#parts + 1] = ("%d descriptors%s"):format(report.fdCount, limit and (" of %d"):format(limit) or "")
+  end
+  if report.sockets then
+    parts[#parts + 1] = ("TCP %d established, %d close-wait, %d time-wait, %d listening"):format(report.sockets.established,
+      report.sockets.closeWait, report.sockets.timeWait, report.sockets.listen)
+  end
+  local m = report.managedVsNative
+  if m then
+    parts[#parts + 1] = ("RSS %.1f MB, managed heap %s"):format(m.rssBytes / 1048576,
+      m.gcHeapBytes and ("%.1f MB"):format(m.gcHeapBytes / 1048576) or "unknown")
+  end
+  return ("Process %d: %s."):format(report.processId, #parts > 0 and table.concat(parts, "; ") or "nothing could be read")
+end
+
+--- durationSeconds is 0 (one snapshot) or at least 2.
+function M.check(args)
+  if args.durationSeconds == 1 then
+    return nil, errors.invalid("durationSeconds", "durationSeconds is 0 for one snapshot, or at least 2 for a trend; 1 is neither.")
+  end
+  return true
+end
+
+local function texts_of(notes)
+  local texts = {}
+  for i, note in ipairs(notes) do texts[i] = note end
+  return json.array(texts)
+end
+
+--- inspect_process(view="resources").
+function M.run(ctx, args)
+  local target, err = process.resolve(ctx, args.processId, { any = true })
+  if not target then return nil, err end
+  local seconds = math.max(args.durationSeconds, M.PROBE_SECONDS)
+  local ticker <close> = progress.start(ctx, { seconds = seconds, message = "Watching resources" })
+  local notes = {}
+  local heap_probe = start_heap_probe(ctx, target, args.durationSeconds)
+  local rows
+  rows, err = watch(target.pid, target.start_time, args, notes)
+  if not rows then
+    heap_probe:cancel("the window failed")
+    return nil, err
+  end
+  local split
+  split, err = managed_vs_native(target, heap_probe, notes)
+  if not split and err then return nil, err end
+  ticker:stop()
+  local last = rows[#rows]
+  local report = setmetatable({
+    processId = target.pid, capturedAt = last.timestamp, fdCount = last.fdCount, fd = last.fd, sockets = last.sockets,
+    limits = last.limits, notes = texts_of(notes), managedVsNative = split,
+    trend = args.durationSeconds > 0 and { samples = json.array(rows) } or nil,
+  }, ORDER)
+  return report, { summary = summary_of(report), hints = M.hints(report, rows), process = target }
+end
+
+return M
