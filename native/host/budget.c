@@ -24,9 +24,10 @@
 #ifndef HOST_TSAN
 #define HOST_TSAN 0
 #endif
-#define HOOK_COUNT   1000     /* instructions between two looks at the clock, where count hooks do the ticking */
-#define CONDEMNED_NS 50000000 /* CPU that a condemned task's close handlers may use before the error is thrown again   \
-                               */
+#define HOOK_COUNT 1000 /* instructions between two looks at the clock, where count hooks do the ticking */
+#define CONDEMNED_NS                                                                                                   \
+    50000000 /* CPU that a condemned task's close handlers may use before the error is thrown again                    \
+              */
 #define TICK_SIGNAL (SIGRTMIN + 7)
 
 /* One host at a time owns the tick signal: a signal handler has no argument of its own. */

@@ -107,8 +107,10 @@ int host_new(loop *l, const host_cfg *cfg, host **out, err *e)
     lua_gc(h->L, LUA_GCINC, GC_PAUSE, 0, 0);
     lua_pushcfunction(h->L, l_open);                   // fn
     lua_pushlightuserdata(h->L, (void *)cfg->lua_dir); // fn dir
-    if (lua_pcall(h->L, 1, 0, 0) != LUA_OK) {
-        int rc = err_set(e, ERR_INTERNAL, "cannot open the Lua libraries: %s", lua_tostring(h->L, -1));
+    int status = lua_pcall(h->L, 1, 0, 0);
+    if (status != LUA_OK) {
+        err_kind kind = status == LUA_ERRMEM ? ERR_NO_MEMORY : ERR_INTERNAL;
+        int rc = err_set(e, kind, "cannot open the Lua libraries: %s", lua_tostring(h->L, -1));
         lua_close(h->L);
         free(h);
         return rc;

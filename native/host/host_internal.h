@@ -74,6 +74,7 @@ struct host {
     size_t n_tasks;
     task_queue ready;     /* woken */
     task_queue preempted; /* used up a slice */
+    bool had_slice;       /* the preempted got their turn in the last round */
     task *running;
     /* pre-emption: what the tick handler reads is atomic or volatile */
     co_frame *volatile cur;

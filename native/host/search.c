@@ -28,8 +28,7 @@ static int load_text(lua_State *L, const char *path, const char *chunkname)
     return status;
 }
 
-/* require's searcher for the script folder. Upvalue 1: the folder. Pushes the loader and the file's path, or a string
- * that says why not. */
+/* require's searcher for the script folder. Upvalue 1: the folder. Pushes the loader and the path, or nothing. */
 static int l_search(lua_State *L)
 {
     static const char *const FORMS[] = {"%s.lua", "%s/init.lua"};
