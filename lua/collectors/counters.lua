@@ -19,7 +19,8 @@ M.GRACE_MS = 800          -- past the window, for an interval that is due and no
 M.BUFFER_MB = 16
 M.QUEUE = 20000           -- events that may wait for the collector
 local LEVEL <const> = 4
-local TIME_SERIES_VALUES <const> = 0x2
+local TIME_SERIES_VALUES <const> = 0x2 -- of System.Diagnostics.Metrics
+local PROCESSOR_COUNT <const> = 0x2    -- of System.Runtime: without it the one-shot event does not come (8.0, 9.0, 10.0)
 
 ---@class CountersOptions
 ---@field providers string[]?   nil: the three default ones; {}: none
@@ -66,12 +67,21 @@ local function plan_of(options)
   return plan
 end
 
+local function has(list, value)
+  for _, item in ipairs(list) do
+    if item == value then return true end
+  end
+  return false
+end
+
 --- What to enable in a live target.
 local function live_providers(plan)
   local list = {}
   for _, name in ipairs(plan.providers) do
-    list[#list + 1] = { name = name, keywords = 0, level = LEVEL, args = "EventCounterIntervalSec=" .. plan.interval_s }
+    local keywords = name == M.RUNTIME and PROCESSOR_COUNT or 0 -- counters have none, so they pass any mask
+    list[#list + 1] = { name = name, keywords = keywords, level = LEVEL, args = "EventCounterIntervalSec=" .. plan.interval_s }
   end
+  if not has(plan.providers, M.RUNTIME) then list[#list + 1] = { name = M.RUNTIME, keywords = PROCESSOR_COUNT, level = LEVEL } end
   if #plan.meters > 0 then
     local names = table.concat(plan.meters, ",")
     local args = ("SessionId=%s;ClientId=%s;Metrics=%s;RefreshInterval=%s;MaxTimeSeries=%d;MaxHistograms=%d"):format(meters.SHARED,
@@ -113,7 +123,7 @@ local function capture(ctx, source, plan)
     on_event = function(event)
       state.last_ns = math.max(state.last_ns, event.time_ns)
       if event.provider == M.RUNTIME and event.name == "ProcessorCount" then
-        state.processor_count = math.tointeger(event.fields.processorCount or event.fields.count)
+        state.processor_count = math.tointeger(event.fields.processorCount)
       end
       state.counters:add(event)
       state.meters:add(event)

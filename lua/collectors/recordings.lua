@@ -3,6 +3,7 @@
 local config = require("lunette.config")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
+local sys = require("lunette.sys")
 
 local M = {}
 
@@ -15,6 +16,9 @@ end
 --- Whether `path` lies in `root`; both are real paths.
 local function below(path, root) return path:sub(1, #root + 1) == root .. "/" end
 
+--- The folder below which all files of the server are.
+function M.root() return config.get("MCP_ARTIFACT_ROOT") or (sys.getenv("TMPDIR") or "/tmp") .. "/dotnet-diagnostics-mcp" end
+
 --- The real path of a recording that this request may read.
 ---@param ctx { transport: string }
 ---@param path string
@@ -26,12 +30,11 @@ function M.resolve(ctx, path)
     if not real then return nil, errors.invalid(PARAMETER, ("There is no file %s."):format(path)) end
     return real
   end
-  local root_path = config.artifact_root()
   if path:sub(1, 1) == "/" then return refused("traceFilePath is relative to the artifact root; got an absolute path.") end
   for part in path:gmatch("[^/]+") do
     if part == ".." then return refused("traceFilePath may not go up with '..'.") end
   end
-  local root = fs.realpath(root_path)
+  local root = fs.realpath(M.root())
   local real = root and fs.realpath(root .. "/" .. path)
   if not real then
     return nil, errors.new("ArtifactNotFound", "There is no such recording below the artifact root.", { detail = PARAMETER })

@@ -8,13 +8,6 @@ local M = {}
 local RUNTIME <const> = "System.Runtime"
 local MB <const> = 1000000.0
 
---- The mean of a rate over the window. The first observation of three or more is left out: the runtime counts it from the last time that
---- somebody asked, which may be long ago.
-local function typical(s)
-  if s.n >= 3 then return (s.sum - s.first) / (s.n - 1) end
-  return series.mean(s)
-end
-
 --- TriageTrend: first to last of one metric, and the same in MB.
 local function trend_of(c)
   if not c or c.series.n < 2 then return nil end
@@ -63,7 +56,7 @@ end
 function M.of(artifact)
   local function find(name) return snapshot.find(artifact, RUNTIME, name) end
   local function last(name) local c = find(name) return c and c.series.last end
-  local function mean(name) local c = find(name) return c and typical(c.series) end
+  local function mean(name) local c = find(name) return c and series.mean(c.series) end
   local function total(name) local c = find(name) return c and c.series.sum end
   local f = {
     cpu = mean("cpu-usage"), processors = artifact.processor_count, gc_time_raw = mean("time-in-gc"), gc_count = total("gen-0-gc-count"),
@@ -75,7 +68,7 @@ function M.of(artifact)
   if f.cpu and f.processors then f.cores = f.cpu / 100 * f.processors end
   if f.gc_time_raw and f.gc_count ~= 0 then f.gc_time = f.gc_time_raw end
   local alloc = find("alloc-rate")
-  if alloc and alloc.interval_s and alloc.interval_s > 0 then f.alloc_bytes = typical(alloc.series) / alloc.interval_s end
+  if alloc and alloc.interval_s and alloc.interval_s > 0 then f.alloc_bytes = series.mean(alloc.series) / alloc.interval_s end
   local threads = find("threadpool-thread-count")
   if threads and threads.series.n >= 2 then f.pool_threads_added = threads.series.last - threads.series.first end
   f.p95_ms = f.p95_s and math.floor(f.p95_s * 1000 + 0.5)

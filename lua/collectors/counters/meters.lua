@@ -151,7 +151,7 @@ end
 
 local CONTROL <const> = {
   CollectionStart = function(self, f)
-    local from, to = f.intervalStart, f.intervalEnd
+    local from, to = f.intervalStartTime, f.intervalEndTime
     self.length_s = nil
     if math.type(from) == "integer" and math.type(to) == "integer" and to > from then
       self.length_s = (to - from) / 1e7 -- FILETIME ticks
@@ -183,9 +183,9 @@ end
 ---@param event { provider: string, name: string, version: integer, fields: table }
 function M:add(event)
   if event.provider ~= M.PROVIDER then return end
-  local f = event.fields
-  if event.name == "MultipleSessionsConfiguredIncorrectlyError" then return refused(self, f) end
-  if event.name == "MultipleSessionsNotSupportedError" then
+  local f, name = event.fields, event.name:gsub("/", "") -- CollectionStart is Collection/Start in TraceEvent's naming
+  if name == "MultipleSessionsConfiguredIncorrectlyError" then return refused(self, f) end
+  if name == "MultipleSessionsNotSupportedError" then
     if f.runningSessionId ~= M.SHARED then self.running_session = f.runningSessionId end
     return
   end
@@ -193,15 +193,15 @@ function M:add(event)
     self.foreign = self.foreign + 1
     return
   end
-  local control, value = CONTROL[event.name], VALUES[event.name]
+  local control, value = CONTROL[name], VALUES[name]
   if control then return control(self, f) end
-  if not value or (event.name == "UpDownCounterRateValuePublished" and event.version == 0) then return end -- its version 0 tells no value
+  if not value or (name == "UpDownCounterRateValuePublished" and event.version == 0) then return end -- its version 0 tells no value
   if type(f.meterName) ~= "string" or type(f.instrumentName) ~= "string" then
     self.malformed = self.malformed + 1
     return
   end
   if not self.wanted(f.meterName, f.instrumentName) then return end
-  local s = series_of(self, f, event.name)
+  local s = series_of(self, f, name)
   if s then value(self, f, s) end
 end
 

@@ -45,6 +45,10 @@ local function counters(ec, notes)
     notes[#notes + 1] = ("CounterLimitReached: capped at %d counters; %d values of others were left out.")
       :format(ec.MAX_COUNTERS, ec.dropped)
   end
+  if #ec.stale > 0 then
+    notes[#notes + 1] = ("FirstReading: %s is left out: its first reading after enabling is about the time before, not about this window. "
+      .. "Use a window of two intervals or more."):format(table.concat(ec.stale, ", "))
+  end
   local silent = ec.without_value
   if #silent > 0 then
     local more = #silent > M.MAX_NAMES and (" and %d more"):format(#silent - M.MAX_NAMES) or ""

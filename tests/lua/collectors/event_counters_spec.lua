@@ -28,7 +28,7 @@ end
 
 describe("collectors.counters.event_counters", function()
   it("keeps the last value of each counter, sorted by name", function()
-    local _, rows = collect { mean(1, "cpu-usage", 10), sum(1, "alloc-rate", 300), mean(2, "cpu-usage", 20), sum(2, "alloc-rate", 500) }
+    local _, rows = collect { mean(1, "gen-0-size", 10), sum(1, "alloc-rate", 300), mean(2, "gen-0-size", 20), sum(2, "alloc-rate", 500) }
     assert.equal(2, #rows)
     assert.equal("alloc-rate", rows[1].name)
     assert.equal("Sum", rows[1].kind)
@@ -38,14 +38,14 @@ describe("collectors.counters.event_counters", function()
     assert.equal(20, rows[2].series.last)
     assert.equal(10, rows[2].series.first)
     assert.equal("%", rows[2].unit)
-    assert.equal("CPU-USAGE", rows[2].display_name)
+    assert.equal("GEN-0-SIZE", rows[2].display_name)
   end)
 
   it("puts shorter intervals of another session together until its own is full", function()
     local events = {}
     for t = 1, 6 do
       events[#events + 1] = sum(t, "alloc-rate", 100 * t)
-      events[#events + 1] = mean(t, "cpu-usage", t)
+      events[#events + 1] = mean(t, "gen-0-size", t)
     end
     local _, rows = collect(events, 3)
     assert.equal(2, rows[1].series.n)
@@ -84,8 +84,17 @@ describe("collectors.counters.event_counters", function()
     assert.equal("even", rows[1].name)
   end)
 
+  it("leaves out the first reading of cpu-usage, which is about an older time", function()
+    local _, rows = collect { mean(1, "cpu-usage", 0.03), mean(2, "cpu-usage", 48), mean(3, "cpu-usage", 50) }
+    assert.same({ 2, 48, 50 }, { rows[1].series.n, rows[1].series.first, rows[1].series.last })
+    local ec, none = collect { mean(1, "cpu-usage", 0.03) }
+    assert.equal(0, #none)
+    assert.same({ "System.Runtime/cpu-usage" }, ec.stale)
+    assert.same({}, ec.without_value)
+  end)
+
   it("sees a late interval as silence", function()
-    local ec = collect { mean(1, "cpu-usage", 1), mean(5, "cpu-usage", 1, { IntervalSec = 4.0 }) }
+    local ec = collect { mean(1, "gen-0-size", 1), mean(5, "gen-0-size", 1, { IntervalSec = 4.0 }) }
     assert.equal(4.0, ec.providers["System.Runtime"].longest_s)
   end)
 
@@ -93,11 +102,11 @@ describe("collectors.counters.event_counters", function()
     local ec = event_counters.new { providers = { "System.Runtime" }, interval_s = 1 }
     assert.is_true(ec:caught_up(0.5))
     assert.is_false(ec:caught_up(1.2))
-    ec:add(mean(1, "cpu-usage", 1))
+    ec:add(mean(1, "gen-0-size", 1))
     ec:add(mean(1, "working-set", 1))
     assert.is_true(ec:caught_up(1.2))
     assert.is_false(ec:caught_up(2.1))
-    ec:add(mean(2, "cpu-usage", 1))
+    ec:add(mean(2, "gen-0-size", 1))
     assert.is_true(ec:caught_up(2.1))
   end)
 

@@ -20,7 +20,7 @@ describe("collectors.counters.meters", function()
     m:add(event("BeginInstrumentReporting", { instrumentName = "orders", instrumentType = "Counter`1", instrumentId = 3 }))
     local orders = { instrumentName = "orders", unit = "{order}", tags = "to=eu", rate = "", value = "7", instrumentId = 3 }
     m:add(event("CounterRateValuePublished", orders))
-    m:add(event("CollectionStart", { intervalStart = 0, intervalEnd = 20000000 }))
+    m:add(event("Collection/Start", { intervalStartTime = 0, intervalEndTime = 20000000 }))
     orders.rate, orders.value = "11", "18"
     m:add(event("CounterRateValuePublished", orders))
     local rows = m:finish()

@@ -1,0 +1,321 @@
+-- SPDX-License-Identifier: MIT
+-- The live tests' tools: targets with known loads, a server of our own, calls over HTTP and by command line, and the counts (descriptors,
+-- threads, children, sessions) that must be back where they were. Runs inside our host: lunette lua tests/live/run.lua.
+local fs = require("lunette.fs")
+local json = require("lunette.json")
+local loop = require("lunette.loop")
+local sys = require("lunette.sys")
+
+local M = {}
+
+M.SKIP = 77
+M.START_MS = 30000 -- a target or server that is not ready by then has failed
+M.POLL_MS = 10
+M.lunette = fs.realpath("/proc/self/exe")
+M.source = os.getenv("LUNETTE_SOURCE_DIR") or fs.realpath(".")
+M.build = os.getenv("LUNETTE_BUILD_DIR") or M.lunette:match("^(.*)/[^/]+/[^/]+$")
+M.targets = M.build .. "/targets"
+
+local scratch, n_scratch = nil, 0
+
+--- A fresh private folder, removed at the end of the run.
+function M.scratch()
+  if not scratch then
+    local done = assert(loop.exec { argv = { "mktemp", "-d", "/tmp/lunette-live-XXXXXX" }, timeout_ms = 5000 })
+    scratch = done.stdout:match("%S+")
+  end
+  n_scratch = n_scratch + 1
+  local dir = scratch .. "/" .. n_scratch
+  assert(fs.mkdirs(dir))
+  return dir
+end
+
+--- Removes what scratch made.
+function M.cleanup()
+  if scratch then loop.exec { argv = { "rm", "-rf", scratch }, timeout_ms = 10000 } end
+  scratch = nil
+end
+
+local function read(path) return fs.read(path, 16 * 1024 * 1024) or "" end
+
+--- Waits until fn gives something that is not nil or false; an error with `what` after timeout_ms.
+function M.wait_for(what, timeout_ms, fn)
+  local deadline = loop.now_ms() + timeout_ms
+  while true do
+    local value = fn()
+    if value then return value end
+    if loop.now_ms() > deadline then error("timed out after " .. timeout_ms .. " ms waiting for " .. what, 2) end
+    assert(loop.sleep_ms(M.POLL_MS))
+  end
+end
+
+local function signal(pid, name) return loop.exec { argv = { "kill", "-" .. name, tostring(pid) }, timeout_ms = 5000 } end
+function M.alive(pid) return fs.stat("/proc/" .. pid .. "/stat") ~= nil end
+
+-- ---- targets ----------------------------------------------------------------------------------------------------------------
+
+local Target = {}
+Target.__index = Target
+Target.__close = function(self) self:kill() end
+
+--- Makes sure that the target of a runtime is built. True, or nil and the reason why it cannot be.
+---@param runtime "net10.0"|"net9.0"|"net8.0"|"aot"
+function M.build_target(runtime)
+  local done = assert(loop.exec {
+    argv = { "sh", M.source .. "/tests/targets/build.sh", M.targets, runtime }, timeout_ms = 600000, max_output = 1024 * 1024,
+  })
+  if done.code == 0 then return true end
+  if done.code == M.SKIP then return nil, (done.stdout:gsub("%s+$", "")) end
+  error("tests/targets/build.sh failed: " .. done.stdout .. done.stderr)
+end
+
+--- Starts a child with its standard input as a FIFO, its output in files; it dies with this process.
+local function start_child(argv, environment)
+  local dir = M.scratch()
+  local env = {}
+  for name, value in pairs(environment or {}) do env[#env + 1] = ("%s='%s'"):format(name, value) end
+  local words = {}
+  for i, word in ipairs(argv) do words[i] = "'" .. word .. "'" end
+  local child = { dir = dir, fifo = dir .. "/in", out = dir .. "/out", err = dir .. "/err" }
+  assert(loop.exec { argv = { "mkfifo", child.fifo }, timeout_ms = 5000 })
+  local script = ("cd %s; echo $$ > pid; exec env %s setpriv --pdeathsig KILL %s 0<>in >out 2>%s"):format(dir, table.concat(env, " "),
+    table.concat(words, " "), environment and environment.STDERR or "err")
+  child.task = loop.spawn(function()
+    child.exit = loop.exec { argv = { "sh", "-c", script }, timeout_ms = 900000 } or { code = -1 }
+    return child.exit
+  end)
+  child.pid = tonumber(M.wait_for("the child's pid", M.START_MS, function() return read(dir .. "/pid"):match("^(%d+)\n") end))
+  return child
+end
+
+--- Starts a target and waits for its READY.
+---@param runtime string
+---@param mode string
+---@param number integer?
+---@param options { args: string[]?, environment: table?, go: boolean? }?   go: start the load, and wait until it runs
+function M.target(runtime, mode, number, options)
+  options = options or {}
+  local argv = { M.targets .. "/" .. runtime .. "/lunette-target", mode, number and tostring(number) or nil }
+  for _, word in ipairs(options.args or {}) do argv[#argv + 1] = word end
+  local self = setmetatable({ child = start_child(argv, options.environment), runtime = runtime, mode = mode }, Target)
+  self.pid = self.child.pid
+  local ready = self:line("^READY ")
+  self.port = tonumber(ready:match("(%d+)$"))
+  if options.go ~= false then self:command("go", "^GOING") end
+  return self
+end
+
+--- Waits for an output line that matches.
+function Target:line(pattern)
+  return M.wait_for(("%s of the %s target"):format(pattern, self.mode), M.START_MS, function()
+    for line in read(self.child.out):gmatch("[^\n]+") do
+      if line:find(pattern) then return line end
+    end
+    if self.child.exit then error("the target ended early: " .. read(self.child.out) .. read(self.child.err)) end
+    return nil
+  end)
+end
+
+--- Sends a command and waits for its answer.
+function Target:command(word, answer)
+  local f = assert(io.open(self.child.fifo, "w"))
+  f:write(word, "\n")
+  f:close()
+  return answer and self:line(answer)
+end
+
+function Target:signal(name) signal(self.pid, name) end
+
+--- Kills it and waits until it is gone.
+function Target:kill()
+  if self.gone then return end
+  self.gone = true
+  signal(self.pid, "KILL")
+  self.child.task:await(M.START_MS)
+end
+
+--- Lines of /proc/net/unix that are connections to a runtime's diagnostics socket: its open sessions and requests under way.
+function M.connections(pid)
+  local n = 0
+  for line in read("/proc/net/unix"):gmatch("[^\n]+") do
+    -- Num RefCount Protocol Flags Type St Inode Path; St 03 is connected. The accepted end carries the path.
+    local state, path = line:match("^%S+ %S+ %S+ %S+ %S+ (%S+)%s+%d+%s+(%S+)")
+    if state == "03" and path and path:find("dotnet-diagnostic-" .. pid .. "-", 1, true) then n = n + 1 end
+  end
+  return n
+end
+
+--- Waits until no connection to the target's diagnostics socket is left; an error when one stays.
+function M.no_session(target, timeout_ms)
+  M.wait_for("the end of all sessions on process " .. target.pid, timeout_ms or 5000, function() return M.connections(target.pid) == 0 end)
+end
+
+-- ---- our own server ------------------------------------------------------------------------------------------------------------
+
+local Server = {}
+Server.__index = Server
+Server.__close = function(self) self:stop() end
+
+local function free_port() return math.random(20000, 29999) end
+
+--- Starts `lunette serve` and waits until it answers.
+---@param options { args: string[]?, environment: table?, stderr: string? }?
+function M.server(options)
+  options = options or {}
+  local token = "live-test-token"
+  local environment = { MCP_BEARER_TOKEN = token, STDERR = options.stderr }
+  for name, value in pairs(options.environment or {}) do environment[name] = value end
+  for _ = 1, 5 do
+    local port = free_port()
+    local argv = { M.lunette, "serve", "--http", "127.0.0.1:" .. port }
+    for _, word in ipairs(options.args or {}) do argv[#argv + 1] = word end
+    local child = start_child(argv, environment)
+    local self = setmetatable({ child = child, pid = child.pid, port = port, token = token, next_id = 0 }, Server)
+    local up = M.wait_for("the server on port " .. port, M.START_MS, function()
+      if child.exit then return "ended" end
+      local done = loop.exec { argv = { "curl", "-fsS", "-m", "2", ("http://127.0.0.1:%d/health"):format(port) }, timeout_ms = 5000 }
+      return done and done.code == 0 and "up"
+    end)
+    if up == "up" then return self end
+    if not read(child.err):find("in use") then error("the server ended: " .. read(child.out) .. read(child.err)) end
+  end
+  error("no free port")
+end
+
+--- What the server wrote to standard error.
+function Server:log() return read(self.child.err) end
+
+--- SIGTERM, and waits for the end. Returns the exit record.
+function Server:stop(name)
+  if self.gone then return self.child.exit end
+  self.gone = true
+  signal(self.pid, name or "TERM")
+  local done = self.child.task:await(M.START_MS)
+  if not done then
+    signal(self.pid, "KILL")
+    error("the server did not end after SIG" .. (name or "TERM"))
+  end
+  return done
+end
+
+local function sse_messages(text)
+  local list = {}
+  for data in text:gmatch("data: ?([^\r\n]+)") do list[#list + 1] = assert(json.decode(data)) end
+  return list
+end
+
+--- One JSON-RPC request in a process of its own; returns result or nil, error, and all messages of the stream.
+---@param method string
+---@param params table
+---@param options { timeout_ms: integer?, token: string?, progress: boolean? }?
+function Server:request(method, params, options)
+  options = options or {}
+  self.next_id = self.next_id + 1
+  params._meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28", ["io.modelcontextprotocol/clientCapabilities"] = {},
+    ["io.modelcontextprotocol/clientInfo"] = { name = "lunette-live", version = "1" }, progressToken = options.progress and "p" or nil }
+  local body = json.encode { jsonrpc = "2.0", id = self.next_id, method = method, params = params }
+  local argv = {
+    "curl", "-sS", "-N", "-m", tostring((options.timeout_ms or 60000) // 1000), "-X", "POST", "-H", "Content-Type: application/json",
+    "-H", "Accept: application/json, text/event-stream", "-H", "MCP-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: " .. method,
+    "-H", "Authorization: Bearer " .. (options.token or self.token), "--data-binary", "@-", ("http://127.0.0.1:%d/mcp"):format(self.port),
+  }
+  if params.name then table.move({ "-H", "Mcp-Name: " .. params.name }, 1, 2, #argv + 1, argv) end
+  local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or 60000, max_output = 16 * 1024 * 1024 }
+  if not done then return nil, err end
+  if done.code ~= 0 then return nil, { message = ("curl ended with %s: %s"):format(tostring(done.code), done.stderr) } end
+  local messages = done.stdout:sub(1, 1) == "{" and { assert(json.decode(done.stdout)) } or sse_messages(done.stdout)
+  local last = messages[#messages]
+  if not last then return nil, { message = "an empty answer" } end
+  if last.error then return nil, last.error, messages end
+  return last.result, nil, messages
+end
+
+--- tools/call; returns the envelope (and all messages), or nil, err.
+function Server:call(tool, arguments, options)
+  local result, err, messages = self:request("tools/call", { name = tool, arguments = arguments }, options)
+  if not result then return nil, err end
+  return result.structuredContent or assert(json.decode(result.content[1].text)), messages, result
+end
+
+--- Descriptors, threads and children of a process.
+function M.usage(pid)
+  local fds, tasks = fs.list(("/proc/%d/fd"):format(pid)) or {}, fs.list(("/proc/%d/task"):format(pid)) or {}
+  local children = 0
+  for _ in read(("/proc/%d/task/%d/children"):format(pid, pid)):gmatch("%d+") do children = children + 1 end
+  return { fds = #fds, threads = #tasks, children = children }
+end
+
+--- The server's usage once it is at rest: idle worker threads end after some seconds, kept-alive connections with their clients.
+function M.settled(server, before, timeout_ms)
+  local last
+  local ok = pcall(M.wait_for, "rest", timeout_ms or 15000, function()
+    last = M.usage(server.pid)
+    return last.fds <= before.fds and last.threads <= before.threads and last.children <= before.children
+  end)
+  if not ok then
+    error(("the server kept something: %d fds (was %d), %d threads (was %d), %d children (was %d)"):format(last.fds, before.fds, last.threads,
+      before.threads, last.children, before.children), 2)
+  end
+end
+
+-- ---- the command line ------------------------------------------------------------------------------------------------------------
+
+--- `lunette call TOOL key=value … --json`; returns the envelope and the exit record.
+function M.call(tool, arguments, timeout_ms)
+  local argv = { M.lunette, "call", tool, "--json" }
+  for name, value in pairs(arguments) do
+    argv[#argv + 1] = name .. "=" .. (type(value) == "table" and json.encode(value) or tostring(value))
+  end
+  local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or 60000, max_output = 16 * 1024 * 1024 }
+  if not done then error(tostring(err), 2) end
+  local envelope = json.decode(done.stdout)
+  if not envelope then error(("lunette call %s: no JSON, exit %s: %s%s"):format(tool, tostring(done.code), done.stdout, done.stderr), 2) end
+  return envelope, done
+end
+
+-- ---- assertions ------------------------------------------------------------------------------------------------------------------
+
+local function show(value) return type(value) == "table" and json.encode(value) or tostring(value) end
+
+function M.eq(expected, got, what)
+  if show(expected) ~= show(got) then error(("%s: expected %s, got %s"):format(what or "value", show(expected), show(got)), 2) end
+end
+
+function M.near(expected, tolerance, got, what)
+  if type(got) ~= "number" or math.abs(got - expected) > tolerance then
+    error(("%s: expected %s +- %s, got %s"):format(what or "value", expected, tolerance, show(got)), 2)
+  end
+end
+
+function M.ok(value, what)
+  if not value then error((what or "expected something") .. ", got " .. show(value), 2) end
+  return value
+end
+
+function M.find(list, fields)
+  for _, item in ipairs(list or {}) do
+    local fits = true
+    for name, value in pairs(fields) do fits = fits and show(item[name]) == show(value) end
+    if fits then return item end
+  end
+  return nil
+end
+
+--- Runs functions side by side; returns their results, or an error with what the first that failed said.
+function M.together(functions)
+  local tasks, results, failed = {}, {}, nil
+  for i, fn in ipairs(functions) do
+    tasks[i] = loop.spawn(function()
+      local ok, result = xpcall(fn, debug.traceback)
+      results[i] = ok and result or nil
+      if not ok then failed = failed or result end
+      return true
+    end)
+  end
+  for _, task in ipairs(tasks) do task:await() end
+  if failed then error(failed, 2) end
+  return results
+end
+
+M.json, M.loop, M.fs, M.sys = json, loop, fs, sys
+return M
