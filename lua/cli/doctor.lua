@@ -1,0 +1,67 @@
+-- SPDX-License-Identifier: MIT
+-- doctor: is this host, and this process, ready to be diagnosed; what is in the way, and the fix to paste.
+local json = require("lunette.json")
+local options = require("lunette.options")
+local preflight = require("views.process.preflight")
+local process = require("lunette.process")
+local sys = require("lunette.sys")
+local terminal = require("lunette.terminal")
+
+local M = {}
+
+M.summary = "tell what is in the way of diagnosing, with the fix"
+M.help = [[
+usage: lunette doctor [PID] [--json]
+
+Checks what this host lets lunette do and, with a PID, whether that process can be reached. Each check that is not ok comes with a fix to
+paste.
+Exit code: 0, or 1 when something is blocked (degraded checks are optional collectors), 2 for a wrong command line.
+
+  --json  the PreflightReport of inspect_process(view="preflight")
+]]
+
+local EXIT_BLOCKED <const> = 1
+local MARK <const> = { Ok = "ok       ", Degraded = "DEGRADED ", Blocked = "BLOCKED  ", NotApplicable = "-        " }
+
+--- The report as people read it.
+---@param report table        PreflightReport
+---@param unreachable table[]  endpoints that cannot be reached, when no process was given
+function M.render(report, unreachable)
+  local lines = {}
+  for _, check in ipairs(report.checks) do
+    lines[#lines + 1] = MARK[check.status] .. check.title .. " [" .. check.id .. "]"
+    lines[#lines + 1] = "         " .. check.reason
+    if check.remediation then
+      lines[#lines + 1] = "         fix: " .. check.remediation
+      lines[#lines + 1] = "         for: " .. table.concat(check.affectedTools, ", ")
+    end
+  end
+  if #unreachable > 0 then
+    lines[#lines + 1] = ".NET processes that are seen but out of reach:"
+    for _, endpoint in ipairs(unreachable) do lines[#lines + 1] = "         " .. process.why_not(endpoint) end
+  end
+  for i, line in ipairs(lines) do lines[i] = terminal.printable(line) end
+  lines[#lines + 1] = "overall: " .. report.overall
+  return table.concat(lines, "\n") .. "\n"
+end
+
+--- lunette doctor.
+---@param args string[]
+function M.main(args)
+  local given, err = options.parse(args, { ["--json"] = "flag" })
+  if not given then return terminal.usage("doctor", err) end
+  local pid = given[1] and math.tointeger(tonumber(given[1]))
+  if #given > 1 or (given[1] and not (pid and pid > 0 and pid < 2147483648)) then
+    return terminal.usage("doctor", "give one process id, or none: " .. table.concat(given, " "))
+  end
+  local report = preflight.report(pid)
+  if given.json then
+    sys.write(json.encode(report) .. "\n")
+  else
+    local found = not pid and process.discover()
+    sys.write(M.render(report, found and found.unreachable or {}))
+  end
+  return report.overall == "Blocked" and EXIT_BLOCKED or terminal.EXIT_OK
+end
+
+return M
