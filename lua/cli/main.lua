@@ -74,7 +74,9 @@ end
 local function summary_of(name, natives)
   if natives[name] then return natives[name] end
   if name == "lua" then return "run a Lua script inside the host" end
-  return require("cli." .. name).summary
+  local loaded, command = pcall(require, "cli." .. name)
+  if not loaded or type(command) ~= "table" then return "(cannot be loaded: lunette " .. name .. " says why)" end
+  return command.summary
 end
 
 local function overview(natives)
