@@ -132,12 +132,21 @@ function Store:drop(session, reason)
   session:close(reason)
 end
 
-local function sweep(store)
+--- Ends sessions that were idle for too long.
+function Store:sweep()
   local now = loop.now_ms()
-  for _, session in pairs(store.sessions) do
-    if not session:is_busy() and now - session.used_ms > M.IDLE_MS then store:drop(session, "the session was idle") end
+  for _, session in pairs(self.sessions) do
+    if not session:is_busy() and now - session.used_ms > M.IDLE_MS then self:drop(session, "the session was idle") end
   end
-  store.timer = store.n > 0 and loop.timer(SWEEP_MS, function() sweep(store) end) or nil
+end
+
+local function arm(store)
+  if store.timer then return end
+  store.timer = loop.timer(SWEEP_MS, function()
+    store.timer = nil
+    store:sweep()
+    if store.n > 0 then arm(store) end
+  end)
 end
 
 local function drop_oldest_idle(store)
@@ -153,7 +162,7 @@ end
 function Store:add(session)
   if self.n >= M.MAX_SESSIONS and not drop_oldest_idle(self) then return false end
   self.sessions[session.id], self.n = session, self.n + 1
-  if not self.timer then self.timer = loop.timer(SWEEP_MS, function() sweep(self) end) end
+  arm(self)
   return true
 end
 

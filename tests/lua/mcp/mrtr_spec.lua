@@ -85,7 +85,8 @@ end)
 
 describe("mcp.answers", function()
   local function form(properties, required)
-    return { method = "elicitation/create", params = { requestedSchema = { type = "object", properties = properties, required = required } } }
+    local schema = { type = "object", properties = properties, required = required }
+    return { method = "elicitation/create", params = { requestedSchema = schema } }
   end
   local function accept(content) return { action = "accept", content = content } end
 
@@ -109,7 +110,9 @@ describe("mcp.answers", function()
     ["a fraction for an integer"] = { form({ n = { type = "integer" } }), accept({ n = 1.5 }) },
     ["a number that is too small"] = { form({ n = { type = "integer", minimum = 5 } }), accept({ n = 1 }) },
     ["a word that is no choice"] = { form({ e = { type = "string", enum = { "x" } } }), accept({ e = "z" }) },
-    ["a choice too many"] = { form({ m = { type = "array", maxItems = 1, items = { type = "string" } } }), accept({ m = json.array({ "a", "b" }) }) },
+    ["a choice too many"] = {
+      form({ m = { type = "array", maxItems = 1, items = { type = "string" } } }), accept({ m = json.array({ "a", "b" }) }),
+    },
     ["roots that are no list"] = { { method = "roots/list", params = {} }, { roots = {} } },
     ["a sample without role"] = { { method = "sampling/createMessage", params = {} }, { content = { type = "text", text = "x" } } },
     ["no table"] = { form({}), 5 },

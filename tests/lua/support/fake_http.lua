@@ -65,7 +65,7 @@ function Req:wait_done() return self:wait(function(req) return req.done end) end
 --- The messages of an event stream so far: list of {id=, retry=, data=}; data is decoded.
 function Req:events()
   local events = {}
-  for block in self.answer:gmatch("(.-)\n\n") do
+  for block in (self.answer or ""):gmatch("(.-)\n\n") do
     local event = {}
     for line in block:gmatch("[^\n]+") do
       local field, value = line:match("^(%a+): ?(.*)$")
