@@ -80,7 +80,7 @@ function Store:evict(entry, reason)
   self.by_id[entry.id], self.n = nil, self.n - 1
   if reason == "ttl" or reason == "capacity" then self:bury(entry, reason) end
   evictions:add({ reason = reason })
-  local level = reason == "capacity" and log.warning or log.info
+  local level = reason == "capacity" and log.warning or log.debug
   level(AREA, "a handle ended", { reason = reason, kind = entry.kind })
   dispose(entry)
 end
@@ -154,7 +154,7 @@ function Store:put(given)
   }
   self.by_id[entry.id], self.n = entry, self.n + 1
   registrations:add({ kind = entry.kind })
-  log.info(AREA, "a handle was made", { kind = entry.kind })
+  log.debug(AREA, "a handle was made", { kind = entry.kind })
   return entry
 end
 

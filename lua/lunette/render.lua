@@ -154,6 +154,18 @@ local function quoted(value)
   return "'" .. s:gsub("'", "'\\''") .. "'"
 end
 
+-- What chooses the branch comes first.
+local CHOOSES <const> = { view = 1, kind = 2, source = 3, processId = 4 }
+local function argument_order(arguments)
+  local keys = text.keys(arguments)
+  table.sort(keys, function(a, b)
+    local ra, rb = CHOOSES[a] or 1000, CHOOSES[b] or 1000
+    if ra ~= rb then return ra < rb end
+    return a < b
+  end)
+  return keys
+end
+
 --- A call as a line to paste. A handle lives in one process only, so a question about one is chained behind the call that made it.
 ---@param hint table
 ---@param previous string?   the command line of the call that made the handle
@@ -161,7 +173,7 @@ end
 function M.command(hint, previous, handle)
   local words, arguments = { hint.nextTool }, hint.suggestedArguments or {}
   local chained = false
-  for _, key in ipairs(sorted_keys(arguments)) do
+  for _, key in ipairs(argument_order(arguments)) do
     local value = arguments[key]
     if previous and handle and value == handle then value, chained = "@", true end
     if key ~= "_dotnetDiagnostics" then words[#words + 1] = key .. "=" .. quoted(value) end

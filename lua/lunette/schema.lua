@@ -175,14 +175,22 @@ local function whole(data, defs, title)
   return setmetatable(result, { __order = { "$schema", "title", "type", "properties", "required", "additionalProperties" } })
 end
 
--- `data` of a tool with branches: the discriminator and one member a branch.
+-- `data` of a tool with branches: the discriminator and one member a branch; or the record of a branch that answers it whole.
 local function branched(tool, defs)
   local properties = { [tool.discriminator] = { type = "string", enum = json.array({ table.unpack(tool.branch_names) }) } }
+  local choices, seen = {}, {}
   for _, value in ipairs(tool.branch_names) do
     local branch = tool.branches[value]
-    if branch.data_field then properties[branch.data_field] = build(branch.payload or "any", defs) end
+    if branch.data_field then
+      properties[branch.data_field] = build(branch.payload or "any", defs)
+    elseif branch.payload and not seen[branch.payload] then
+      seen[branch.payload] = true
+      choices[#choices + 1] = build(branch.payload, defs)
+    end
   end
-  return { type = "object", properties = properties, required = json.array({ tool.discriminator }), additionalProperties = false }
+  local own = { type = "object", properties = properties, required = json.array({ tool.discriminator }), additionalProperties = false }
+  if #choices == 0 then return own end
+  return { anyOf = json.array({ own, table.unpack(choices) }) }
 end
 
 --- What a view of query_snapshot answers in `data`.

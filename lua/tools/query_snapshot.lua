@@ -251,6 +251,6 @@ return tool {
     end
     return true
   end,
-  call_scopes = needed, relevant = relevant, risk = risk, max_risk = "high",
+  views = true, call_scopes = needed, relevant = relevant, risk = risk, max_risk = "high",
   run = run,
 }
