@@ -15,7 +15,8 @@
 #define DECODER_TYPE   "lunette.json.decoder"
 #define TEXT_MAX       ((size_t)128 << 20) /* bytes of one document, written or read */
 #define KEYS_MAX       200000              /* keys of one object */
-#define KEEP_MAX       ((size_t)1 << 20)   /* a buffer that grew past this is given back after use */
+#define KEYS_FEW       12
+#define KEEP_MAX       ((size_t)1 << 20) /* a buffer that grew past this is given back after use */
 #define VALUE_PATH_MAX 200
 
 /* A key of the object at hand; the key itself is on the stack. */
@@ -36,9 +37,9 @@ typedef struct encoder {
     buf out;
     jsonw w;
     lua_State *L;
-    char path[VALUE_PATH_MAX]; /* of the value at hand, for messages */
-    size_t path_n;
-    const char *why; /* what is wrong with it; NULL: nothing yet */
+    const char *why;           /* what is wrong; NULL: nothing yet */
+    char path[VALUE_PATH_MAX]; /* where, written from the end as the levels return */
+    size_t path_at;
     char why_text[96];
 } encoder;
 
@@ -53,15 +54,21 @@ static bool wrong(encoder *en, const char *why)
     return false;
 }
 
-static size_t path_push(encoder *en, const char *text, size_t n)
+/* On the way out of a failure: puts the key (or index) of this level before the path so far. False, for `return`. */
+static bool wrong_in(encoder *en, slice key)
 {
-    size_t before = en->path_n;
-    if (before + n + 1 < sizeof en->path) {
-        en->path[before] = '.';
-        memcpy(en->path + before + 1, text, n);
-        en->path_n = before + 1 + n;
-    }
-    return before;
+    if (key.n + 2 > en->path_at) return false;
+    if (en->path[en->path_at]) en->path[--en->path_at] = '.';
+    en->path_at -= key.n;
+    memcpy(en->path + en->path_at, key.p, key.n);
+    return false;
+}
+
+static bool wrong_at(encoder *en, lua_Integer i)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", (long long)i);
+    return wrong_in(en, slice_of(digits, (size_t)n));
 }
 
 static bool write_array(encoder *en, int idx)
@@ -70,13 +77,9 @@ static bool write_array(encoder *en, int idx)
     jsonw_array(&en->w);
     lua_Integer n = (lua_Integer)lua_rawlen(L, idx);
     for (lua_Integer i = 1; i <= n; i++) {
-        char digits[24];
-        int len = snprintf(digits, sizeof digits, "%lld", (long long)i);
-        size_t before = path_push(en, digits, (size_t)len);
         lua_rawgeti(L, idx, i); // … v
-        if (!write_value(en, lua_gettop(L))) return false;
+        if (!write_value(en, lua_gettop(L))) return wrong_at(en, i);
         lua_pop(L, 1); // …
-        en->path_n = before;
     }
     jsonw_end_array(&en->w);
     return true;
@@ -101,25 +104,35 @@ static bool number_key(encoder *en, json_key *k)
     return true;
 }
 
-/* Pushes all keys of the table at idx, and describes them in *out (heap; the caller frees). */
-static bool collect_keys(encoder *en, int idx, json_key **out, size_t *n_out)
+/* The keys of one object: few are on the C stack, many on the heap. */
+typedef struct key_list {
+    json_key *keys; /* few or heap */
+    json_key *heap; /* the caller's to free */
+    size_t n, cap;
+    json_key few[KEYS_FEW];
+} key_list;
+
+static bool grow(key_list *list)
+{
+    size_t cap = 4 * list->cap;
+    json_key *more = (json_key *)mem_realloc(list->heap, cap * sizeof *more);
+    if (!more) return false;
+    if (!list->heap) memcpy(more, list->few, sizeof list->few);
+    list->keys = list->heap = more;
+    list->cap = cap;
+    return true;
+}
+
+/* Pushes all keys of the table at idx, and describes them in *list. */
+static bool collect_keys(encoder *en, int idx, key_list *list)
 {
     lua_State *L = en->L;
-    size_t n = 0, cap = 16;
-    json_key *keys = (json_key *)mem_alloc(cap * sizeof *keys);
-    *out = keys;
-    if (!keys) return wrong(en, "memory is out");
     lua_pushnil(L);            // … nil
     while (lua_next(L, idx)) { // … keys… key v
         lua_pop(L, 1);         // … keys… key
-        if (n == KEYS_MAX || !lua_checkstack(L, 8)) return wrong(en, "too many keys");
-        if (n == cap) {
-            json_key *more = (json_key *)mem_realloc(keys, 2 * cap * sizeof *keys);
-            if (!more) return wrong(en, "memory is out");
-            *out = keys = more;
-            cap *= 2;
-        }
-        json_key *k = &keys[n++];
+        if (list->n == KEYS_MAX || !lua_checkstack(L, 8)) return wrong(en, "too many keys");
+        if (list->n == list->cap && !grow(list)) return wrong(en, "memory is out");
+        json_key *k = &list->keys[list->n++];
         k->idx = lua_gettop(L);
         if (lua_type(L, -1) == LUA_TSTRING)
             k->p = lua_tolstring(L, -1, &k->n);
@@ -129,8 +142,22 @@ static bool collect_keys(encoder *en, int idx, json_key **out, size_t *n_out)
             return false;
         lua_pushvalue(L, -1); // … keys… key key      one stays, one goes to lua_next
     }
-    *n_out = n;
     return true;
+}
+
+static void sort_keys(key_list *list)
+{
+    if (list->n > KEYS_FEW) {
+        qsort(list->keys, list->n, sizeof *list->keys, by_text);
+        return;
+    }
+    for (size_t i = 1; i < list->n; i++) {
+        json_key k = list->keys[i];
+        size_t at = i;
+        for (; at > 0 && by_text(&k, &list->keys[at - 1]) < 0; at--)
+            list->keys[at] = list->keys[at - 1];
+        list->keys[at] = k;
+    }
 }
 
 /* Writes key and value; the key is on the stack at kidx, its text is s. */
@@ -139,11 +166,9 @@ static bool write_member(encoder *en, int idx, int kidx, slice s)
     lua_State *L = en->L;
     lua_pushvalue(L, kidx); // … key
     lua_rawget(L, idx);     // … v
-    size_t before = path_push(en, (const char *)s.p, s.n);
     jsonw_key(&en->w, s);
-    if (!write_value(en, lua_gettop(L))) return false;
+    if (!write_value(en, lua_gettop(L))) return wrong_in(en, s);
     lua_pop(L, 1); // …
-    en->path_n = before;
     return true;
 }
 
@@ -184,15 +209,19 @@ static bool write_object(encoder *en, int idx, int order)
 {
     lua_State *L = en->L;
     int top = lua_gettop(L);
-    json_key *keys = NULL;
-    size_t n = 0;
+    key_list list;
+    list.heap = NULL;
+    list.keys = list.few;
+    list.n = 0;
+    list.cap = KEYS_FEW;
     jsonw_object(&en->w);
-    bool ok = (!order || write_ordered(en, idx, order)) && collect_keys(en, idx, &keys, &n);
-    if (ok) qsort(keys, n, sizeof *keys, by_text);
-    for (size_t i = 0; ok && i < n; i++) {
-        if (!in_order(L, order, keys[i].idx)) ok = write_member(en, idx, keys[i].idx, key_text(&keys[i]));
+    bool ok = (!order || write_ordered(en, idx, order)) && collect_keys(en, idx, &list);
+    if (ok) sort_keys(&list);
+    for (size_t i = 0; ok && i < list.n; i++) {
+        const json_key *k = &list.keys[i];
+        if (!in_order(L, order, k->idx)) ok = write_member(en, idx, k->idx, key_text(k));
     }
-    free(keys);
+    free(list.heap);
     lua_settop(L, top);
     jsonw_end_object(&en->w);
     return ok;
@@ -307,12 +336,13 @@ static int l_encode(lua_State *L)
     jsonw_init(&en->w, &en->out);
     en->L = L;
     en->why = NULL;
-    en->path_n = 0;
+    en->path_at = sizeof en->path - 1;
+    en->path[en->path_at] = '\0';
     bool ok = write_value(en, 1);
     if (ok && !jsonw_done(&en->w)) ok = wrong(en, en->out.failed ? "the text is longer than 128 MiB" : "malformed");
     if (!ok) {
-        en->path[en->path_n] = '\0';
-        return luaL_error(L, "cannot encode %s: %s", en->path_n ? en->path + 1 : "the value", en->why);
+        const char *where = en->path + en->path_at;
+        return luaL_error(L, "cannot encode %s: %s", *where ? where : "the value", en->why);
     }
     lua_pushlstring(L, (const char *)en->out.p, en->out.n); // v text
     if (en->out.cap > KEEP_MAX) buf_fini(&en->out);
