@@ -1,0 +1,120 @@
+---@meta
+-- SPDX-License-Identifier: MIT
+-- luacheck: ignore 212
+-- lunette.proc: /proc, cgroups, the kernel. What is unknown is left out of a table; it is never 0. See docs/native-api-proc.md.
+
+---@class lunette.proc
+local proc = {}
+
+--- The same functions over files below another folder.
+---@param root string
+---@return lunette.proc
+function proc.at(root) end
+
+---@return integer[]?  # ascending; dropped counts those over 65,536
+---@return LunetteErr? err
+---@nodiscard
+function proc.pids() end
+
+---@class LunetteProcStat
+---@field pid integer
+---@field ppid integer
+---@field state string
+---@field comm string
+---@field minor_faults integer
+---@field major_faults integer
+---@field user_ticks integer
+---@field system_ticks integer
+---@field threads integer
+---@field start_time integer  ticks since boot
+---@field vsize_bytes integer
+---@field rss_bytes integer
+
+---@param pid integer
+---@return LunetteProcStat?
+---@return LunetteErr? err
+---@nodiscard
+function proc.stat(pid) end
+
+---@param pid integer
+---@return table?
+---@return LunetteErr? err
+---@nodiscard
+function proc.status(pid) end
+
+--- Waits.
+---@param pid integer
+---@return string[]? arguments
+---@return LunetteErr? err
+---@nodiscard
+function proc.cmdline(pid) end
+
+--- Waits. As at the process's start: secrets included.
+---@param pid integer
+---@return string[]? lines  "NAME=VALUE"
+---@return LunetteErr? err
+---@nodiscard
+function proc.environ(pid) end
+
+---@param pid integer
+---@param name "exe"|"cwd"|"root"|"ns/pid"|"ns/mnt"|"ns/net"|"ns/user"|"ns/cgroup"
+---@return string?
+---@return LunetteErr? err
+---@nodiscard
+function proc.link(pid, name) end
+
+--- Waits.
+---@param pid integer
+---@return table<string, integer>?
+---@return LunetteErr? err
+---@nodiscard
+function proc.smaps_rollup(pid) end
+
+---@param pid integer
+---@return table<string, integer|"unlimited">?
+---@return LunetteErr? err
+---@nodiscard
+function proc.limits(pid) end
+
+---@param pid integer
+---@return table<string, integer>?
+---@return LunetteErr? err
+---@nodiscard
+function proc.io(pid) end
+
+--- Waits.
+---@param pid integer
+---@return table?
+---@return LunetteErr? err
+---@nodiscard
+function proc.fds(pid) end
+
+--- Waits.
+---@param pid integer
+---@return table?
+---@return LunetteErr? err
+---@nodiscard
+function proc.cgroup(pid) end
+
+---@param path? string
+---@return table?
+---@return LunetteErr? err
+---@nodiscard
+function proc.host(path) end
+
+---@param pid integer
+---@return table?
+---@return LunetteErr? err
+---@nodiscard
+function proc.perf_probe(pid) end
+
+---@param pid integer
+---@return true?
+---@return LunetteErr? err
+---@nodiscard
+function proc.can_attach(pid) end
+
+---@return { boot_unix_s?: integer, ticks_per_s: integer, page_bytes: integer, uptime_ms: integer }
+function proc.clock() end
+
+return proc
