@@ -8,6 +8,7 @@ local headers_of = require("lunette.mcp.headers")
 local http = require("lunette.http")
 local json = require("lunette.json")
 local legacy = require("lunette.mcp.http_legacy")
+local loop = require("lunette.loop")
 local modern = require("lunette.mcp.http_modern")
 local protocol = require("lunette.mcp.protocol")
 local reply = require("lunette.mcp.reply")
@@ -144,7 +145,7 @@ end
 --- Ends all sessions and their streams.
 function Endpoint:close() self.sessions:close() end
 
---- Listens. -> { port, close() }, or nil, err.
+--- Listens until close(), or until the calling task ends. -> { port, close() }, or nil, err.
 ---@param S McpServer
 ---@param opts { address?: string, port?: integer, tls_cert?: string, tls_key?: string, auth: table, metrics?: function }
 function M.serve(S, opts)
@@ -159,6 +160,7 @@ function M.serve(S, opts)
     S:close()
     listener:close()
   end
+  if loop.current() then loop.on_cleanup(close) end
   return { port = listener.port, close = close, endpoint = endpoint }
 end
 

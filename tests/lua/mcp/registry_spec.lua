@@ -1,8 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The registry, and the loader of script directories.
-local fs = require("lunette.fs")
+-- The registry: what it takes, how it lists, whom it tells.
 local registry = require("lunette.registry")
-local scripts = require("lunette.scripts")
 local uri_template = require("lunette.mcp.uri_template")
 
 local function tool(name, more)
@@ -83,45 +81,5 @@ describe("uri_template", function()
 
   it("takes the dots of the template literally", function()
     assert.is_nil(uri_template.match(uri_template.compile("x.y://{a}"), "xzy://1"))
-  end)
-end)
-
-describe("scripts.load", function()
-  local dir
-  before_each(function()
-    dir = os.tmpname()
-    os.remove(dir)
-    assert(fs.mkdirs(dir))
-  end)
-  after_each(function()
-    for _, name in ipairs({ "1.lua", "2.lua", "notes.txt" }) do os.remove(dir .. "/" .. name) end
-    os.remove(dir)
-  end)
-
-  local function write(name, text) assert(fs.write_private(dir .. "/" .. name, text)) end
-
-  it("runs files in the order of their names and leaves others alone", function()
-    local r = registry.new()
-    write("2.lua", 'return function(r) r.add_tool{name="t", description="second", inputSchema={type="object"}, handler=print} end')
-    write("1.lua", 'return function(r) r.add_tool{name="t", description="first", inputSchema={type="object"}, handler=print} end')
-    write("notes.txt", "no Lua")
-    assert.equal(2, scripts.load(dir, r))
-    assert.equal("second", r.tool("t").description)
-  end)
-
-  for what, text in pairs({ ["syntax"] = "return function(", ["a fault when loaded"] = "\nerror('boom')", ["a fault when run"] = [[
-    return function(r) r.nothing.there() end]], ["a wrong result"] = "return 5" }) do
-    it("names the file for " .. what, function()
-      write("1.lua", text)
-      local n, err = scripts.load(dir, registry.new())
-      assert.is_nil(n)
-      assert.truthy(tostring(err):find("1.lua", 1, true))
-    end)
-  end
-
-  it("says what is wrong with a directory that is not there", function()
-    local n, err = scripts.load(dir .. "/none", registry.new())
-    assert.is_nil(n)
-    assert.truthy(err)
   end)
 end)
