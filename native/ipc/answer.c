@@ -163,7 +163,7 @@ int ipc_environment_parse(slice continuation, buf *out, err *e)
 {
     cursor c = cursor_of(continuation, 0);
     uint32_t count = cursor_u32(&c);
-    if (count > cursor_left(&c) / 4)
+    if (!cursor_ok(&c) || count > cursor_left(&c) / 4)
         return err_at(e, ERR_PROTOCOL, 0, "the environment claims %u variables in %zu bytes", count, continuation.n);
     int n = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -21,8 +21,8 @@ typedef struct fake fake;
  */
 typedef void (*fake_serve)(fake *f, int fd, const ipc_request *r, slice raw);
 struct fake {
-    char dir[64];
-    char path[256];
+    char dir[32];
+    char path[104];
     uint64_t key;
     int listener;
     fake_serve serve;
