@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212 241
 -- lunette.events: the events of a live session or of a recorded file, the same thing.
 

@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212 241
 -- lunette.fs: small files, at once. Failures: NotFound, PermissionDenied, LimitExceeded, IoError, with the errno in err.sys.
 

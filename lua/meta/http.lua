@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212 241
 -- lunette.http: an HTTP server.
 

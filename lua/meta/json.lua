@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212 241
 -- lunette.json: Lua values to compact JSON with exact integers, and back.
 

@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212
 -- lunette.log: one line each to stderr.
 

@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212 241
 -- lunette.loop: time, tasks, channels, timers, child processes. "waits": the task is suspended, others run.
 

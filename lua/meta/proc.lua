@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212
 -- lunette.proc: /proc, cgroups, the kernel. What is unknown is left out of a table; it is never 0. See docs/native-api-proc.md.
 

@@ -1,5 +1,5 @@
----@meta
 -- SPDX-License-Identifier: MIT
+---@meta
 -- luacheck: ignore 212
 -- lunette.stdio: lines in on stdin, lines out on stdout, and nothing else there.
 
