@@ -207,9 +207,9 @@ local function as_resolution(err, pid)
     err.process_id = pid
     return err
   end
-  local message = tostring(err.message or err)
-  if err.hint and err.hint ~= "" then message = message .. " " .. err.hint .. "." end
-  return errors.new("EndpointUnavailable", message, { detail = err.detail ~= "" and err.detail or err.kind, process_id = pid })
+  local message = ("Process %d cannot be reached: %s"):format(pid, tostring(err.message or err))
+  if err.hint and err.hint ~= "" then message = message .. "; " .. err.hint end
+  return errors.new("EndpointUnavailable", message .. ".", { detail = err.detail ~= "" and err.detail or err.kind, process_id = pid })
 end
 
 local function resolve_explicit(pid)

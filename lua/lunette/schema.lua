@@ -181,6 +181,7 @@ local function branched(tool, defs)
   local choices, seen = {}, {}
   for _, value in ipairs(tool.branch_names) do
     local branch = tool.branches[value]
+    for name, type_text in pairs(branch.extra or {}) do properties[name] = build(type_text, defs) end -- what extras.fields may add
     if branch.data_field then
       properties[branch.data_field] = build(branch.payload or "any", defs)
     elseif branch.payload and not seen[branch.payload] then

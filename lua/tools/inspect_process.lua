@@ -65,7 +65,7 @@ return tool {
   },
   discriminator = "view",
   branches = {
-    list = cheap("list", "list", "DotnetProcess[]", { budget = LISTED }),
+    list = cheap("list", "list", "DotnetProcess[]", { budget = LISTED, extra = { notes = "string[]" } }),
     info = cheap("info", nil, "InspectProcessReport"),
     capabilities = cheap("capabilities", "capabilities", "DiagnosticCapabilities"),
     container = cheap("container", "container", "ContainerSignals"),

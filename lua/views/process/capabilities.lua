@@ -51,22 +51,28 @@ local function probe(pid)
   return { started = true, sampled = sampled or false, why = err and tostring(err.message or err) }
 end
 
+local function loaded_of(target)
+  local loaded = target.endpoint and target.endpoint.runtime
+  return (loaded == "CoreClr" or loaded == "NativeAot") and loaded or nil
+end
+
+--- Which runtime it is. What the process has loaded is certain, where it could be seen: NativeAOT of .NET 10 and later gives samples too,
+--- and a CoreCLR without a managed thread gives none. Else samples tell.
+---@param result { started: boolean, sampled: boolean? }
+---@param loaded? "CoreClr"|"NativeAot"
+function M.classify(result, loaded)
+  if loaded then return loaded end
+  if not result.started then return "Unknown" end
+  return result.sampled and "CoreClr" or "NativeAot"
+end
+
 local function run_probe(target)
   local result = process.recall(target, "probe")
   if result then return result end
   local err
   result, err = probe(target.pid)
   if not result then return nil, err end
-  local loaded = target.endpoint and target.endpoint.runtime
-  if result.sampled then
-    result.runtime = "CoreClr"
-  elseif result.started then
-    -- No sample in the window: NativeAOT has no sampler. But a CoreCLR that is stopped or has no managed thread yet gives none either, so
-    -- what is loaded decides.
-    result.runtime = loaded == "CoreClr" and "CoreClr" or "NativeAot"
-  else
-    result.runtime = (loaded == "CoreClr" or loaded == "NativeAot") and loaded or "Unknown"
-  end
+  result.runtime = M.classify(result, loaded_of(target))
   if result.started then
     process.remember(target, "probe", result)
     process.remember(target, "runtime", result.runtime)
@@ -74,24 +80,39 @@ local function run_probe(target)
   return result
 end
 
-local function probe_note(result, target)
-  local loaded = target.endpoint and target.endpoint.runtime
-  if result.sampled then return "CoreCLR: the sampling probe saw samples." end
+local function probe_note(result, loaded)
   if not result.started then return "The EventPipe probe session did not start: " .. result.why .. "." end
+  local seen = result.sampled and "the sampling probe saw samples" or ("no sample came within %.0f s"):format(M.PROBE_MS / 1000)
   if result.runtime == "CoreClr" then
-    return ("CoreCLR by its loaded libraries; no sample came within %.0f s (is it suspended, or without managed threads?).")
-      :format(M.PROBE_MS / 1000)
+    return ("CoreCLR: %s%s."):format(seen, result.sampled and "" or " (is it suspended, or without managed threads?)")
   end
-  return ("NativeAOT: no sample came within %.0f s%s. canSampleCpu is false, canSampleOsCpu tells whether the kernel can sample it.")
-    :format(M.PROBE_MS / 1000, loaded == "NativeAot" and " and the program holds native code" or "")
+  return ("NativeAOT: %s%s. canSampleCpu: its samples hold addresses of native code only; canSampleOsCpu tells whether the kernel can "
+    .. "sample it."):format(loaded and "by its program file; " or "", seen)
 end
 
 -- ---- the matrix ---------------------------------------------------------------------------------------------------------------
 
+-- Tells why a flag is false, or true with limits. Flags that the same fix helps stand together, the fix behind them.
 local function because(notes, flag, finding)
   if finding.ok and not finding.limited then return true end
-  notes[#notes + 1] = ("%s: %s."):format(flag, finding.reason) .. (finding.fix and (" Fix: " .. finding.fix) or "")
+  local fix, said = finding.fix, ("%s: %s"):format(flag, finding.reason)
+  local at = fix and notes.fixes[fix]
+  if at then
+    notes[at].said[#notes[at].said + 1] = said
+  else
+    notes[#notes + 1] = { said = { said }, fix = fix }
+    if fix then notes.fixes[fix] = #notes end
+  end
   return finding.ok
+end
+
+local function note_text(notes)
+  local parts = {}
+  for i, note in ipairs(notes) do
+    parts[i] = type(note) == "string" and note
+      or table.concat(note.said, "; ") .. "." .. (note.fix and (" Fix: `%s`."):format(note.fix) or "")
+  end
+  return table.concat(parts, " ")
 end
 
 local function runtime_flags(c, result, notes)
@@ -156,7 +177,7 @@ function M.run(ctx, args)
   local result
   result, err = run_probe(target)
   if not result then return nil, err end
-  local notes = { probe_note(result, target) }
+  local notes = { probe_note(result, loaded_of(target)), fixes = {} }
   local c = setmetatable({ processId = target.pid, runtime = result.runtime, runtimeVersion = target.record.runtimeVersion }, ORDER)
   local facts = readiness.facts(target.pid)
   runtime_flags(c, result, notes)
@@ -164,7 +185,7 @@ function M.run(ctx, args)
   kernel_flags(c, facts, notes)
   attach_flags(c, facts, notes)
   kernel_files(c, notes)
-  c.notes = table.concat(notes, " ")
+  c.notes = note_text(notes)
   return c, {
     summary = ("Process %d: %s %s; counters %s, CPU samples %s, OS CPU samples %s, off-CPU %s, attach %s."):format(target.pid, c.runtime,
       c.runtimeVersion, c.canReadEventCounters and "yes" or "no", c.canSampleCpu and "yes" or "no", c.canSampleOsCpu and "yes" or "no",

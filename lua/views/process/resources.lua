@@ -18,7 +18,8 @@ M.NOFILE_FRACTION = 0.85
 M.FD_FLAT = 5                        -- descriptors up or down that still count as flat
 M.RSS_GAP_BYTES = 64 * 1024 * 1024   -- RSS minus heap above this,
 M.HEAP_RATIO = 0.5                   -- and heap/RSS below this: native memory dominates
-M.PROBE_SECONDS = 2                  -- the window for gc-heap-size
+M.PROBE_SECONDS = 2                  -- the window for gc-heap-size,
+M.INTERVAL_SECONDS = 1               -- which the runtime gives each interval
 local MB <const> = 1000000           -- as the runtime counts
 local RUNTIME <const> = "System.Runtime"
 local NATIVE_NOTE <const> = "RSS is much larger than the managed heap: native allocations, fragmentation, pinned objects, mapped files or "
@@ -95,11 +96,11 @@ local function heap_bytes(ctx, target)
   end
   local quiet = setmetatable({ progress = function() end }, { __index = ctx }) -- the window reports already
   local artifact, err = counters.collect(quiet, { process = target },
-    { providers = { RUNTIME }, interval_s = 1, duration_s = M.PROBE_SECONDS, max_series = 1 })
+    { providers = { RUNTIME }, interval_s = M.INTERVAL_SECONDS, duration_s = M.PROBE_SECONDS, max_series = 1 })
   if not artifact then return nil, "gcHeapBytes: " .. tostring(err.message or err), err.kind == "Cancelled" and err or nil end
   local counter = snapshot.find(artifact, RUNTIME, "gc-heap-size")
   if not counter or not counter.series.last then
-    return nil, ("gcHeapBytes: no gc-heap-size value came within %d s"):format(M.PROBE_SECONDS)
+    return nil, ("gcHeapBytes: no gc-heap-size value came within %g s"):format(M.PROBE_SECONDS)
   end
   return math.floor(counter.series.last * MB + 0.5)
 end
@@ -123,14 +124,11 @@ function M.split(rss, heap)
   }
 end
 
--- ManagedVsNative, or nil without a reading of RSS, or nil, err when cancelled.
+-- ManagedVsNative, or nil without a reading of RSS, or nil, err.
 local function managed_vs_native(target, heap_probe, notes)
   local heap, note, cancelled = heap_probe:await()
   if cancelled then return nil, cancelled end
-  if type(note) == "table" then -- the probe's own task failed
-    if note.kind == "Cancelled" then return nil, note end
-    note = "gcHeapBytes: " .. tostring(note.message or note)
-  end
+  if type(note) == "table" then return nil, note end -- the probe's own task was cancelled, or failed by a bug
   if note then add_note(notes, note) end
   local status = proc.status(target.pid)
   if not status or not status.rss_bytes then

@@ -10,9 +10,9 @@ Machine.__index = Machine
 
 -- Modules that hold on to lunette.ipc, lunette.proc or lunette.events, or to each other.
 local FRESH <const> = {
-  "lunette.process", "lunette.readiness", "views.process.list", "views.process.info", "views.process.capabilities", "views.process.container",
-  "views.process.memory_trend", "views.process.resources", "views.process.preflight", "collectors.counters", "collectors.window", "cli.ps",
-  "cli.doctor",
+  "lunette.process", "lunette.readiness", "views.process.list", "views.process.info", "views.process.capabilities",
+  "views.process.container", "views.process.memory_trend", "views.process.resources", "views.process.preflight", "collectors.counters",
+  "collectors.window", "cli.ps", "cli.doctor", "tools.inspect_process",
 }
 
 local function failure(kind, message, hint) return { kind = kind, message = message, hint = hint } end
@@ -177,7 +177,8 @@ function M.new(given)
     perf_probe = given.perf_probe or { cpu_clock = ok, hardware = ok, sched_switch = ok, uprobe = ok },
   }, Machine)
   for _, name in ipairs(FRESH) do package.loaded[name] = nil end
-  package.loaded["lunette.ipc"], package.loaded["lunette.proc"], package.loaded["lunette.events"] = ipc_of(self), proc_of(self), events_of(self)
+  package.loaded["lunette.ipc"], package.loaded["lunette.proc"] = ipc_of(self), proc_of(self)
+  package.loaded["lunette.events"] = events_of(self)
   return self
 end
 

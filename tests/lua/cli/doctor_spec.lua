@@ -1,0 +1,70 @@
+-- SPDX-License-Identifier: MIT
+-- lunette doctor.
+local fake = require("support.fake_machine")
+local json = require("lunette.json")
+local sys = require("lunette.sys")
+
+local machine
+
+local function run(given, ...)
+  machine = fake.new(given):with_perf()
+  local written, write, stderr = {}, sys.write, io.stderr
+  local doctor = machine:load("cli.doctor")
+  sys.write = function(text) written[#written + 1] = text end
+  io.stderr = { write = function() end } -- luacheck: ignore
+  local ok, code = pcall(doctor.main, { ... })
+  sys.write, io.stderr = write, stderr -- luacheck: ignore
+  assert(ok, code)
+  return code, table.concat(written)
+end
+
+local function restricted(changes)
+  local h = fake.open_host()
+  for name, value in pairs(changes) do h[name] = value end
+  return h
+end
+
+describe("lunette doctor", function()
+  after_each(function() machine:close() end)
+
+  it("is content with a host on which everything works", function()
+    local code, out = run {}
+    assert.equal(0, code)
+    assert.matches("overall: Ok\n$", out)
+    assert.matches("ok       Live attach %(ptrace%) %[clrmd%-attach%]", out)
+    assert.is_nil(out:find("fix:", 1, true))
+  end)
+
+  it("exits 0 when only optional collectors are degraded, with the fix", function()
+    local code, out = run { host = restricted { tracefs = false } }
+    assert.equal(0, code)
+    assert.matches("DEGRADED Native allocation probes", out)
+    assert.matches("fix: mount %-t tracefs", out)
+    assert.matches("overall: Degraded\n$", out)
+  end)
+
+  it("exits 1 on a hard blocker, the most severe first", function()
+    local code, out = run({ processes = { fake.process { pid = 42, uid = 7 } }, host = restricted { uid = 1000 } }, "42")
+    assert.equal(1, code)
+    assert.matches("^BLOCKED  Owner of the diagnostics socket", out)
+    assert.matches("runAsUser: 7", out)
+  end)
+
+  it("writes the PreflightReport with --json", function()
+    local code, out = run({ processes = { fake.process { pid = 42 } } }, "42", "--json")
+    assert.equal(0, code)
+    local report = assert(json.decode(out))
+    assert.same({ 42, "linux", "Ok", 5 }, { report.processId, report.os, report.overall, #report.checks })
+  end)
+
+  it("names the processes out of reach when no process was given", function()
+    local lost = fake.process { pid = 9, state = "unreachable", cause = "stale-socket", message = "m", hint = "h" }
+    local _, out = run { processes = { lost } }
+    assert.matches("process 9 %(stale%-socket%): m; h", out)
+  end)
+
+  it("exits 2 for what is no process id", function()
+    for _, word in ipairs { "abc", "0", "-5", "99999999999", "1.5" } do assert.equal(2, (run({}, word))) end
+    assert.equal(2, (run({}, "1", "2")))
+  end)
+end)
