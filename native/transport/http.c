@@ -25,6 +25,7 @@ struct http_server {
     bool running; /* inside MHD_run, which is not re-entrant */
     bool resumed; /* a connection was resumed: MHD_run is due */
     bool stopping;
+    bool freed;     /* http_server_free came from inside MHD_run, which has to unwind first */
     http_req *live; /* requests whose connection MHD still holds */
 };
 
@@ -425,7 +426,10 @@ static void server_run(void *arg)
     s->resumed = false;
     MHD_run(s->mhd);
     s->running = false;
-    arm_timer(s);
+    if (s->freed)
+        http_server_free(s);
+    else
+        arm_timer(s);
 }
 
 static void on_epoll(void *arg, uint32_t events)
@@ -552,6 +556,13 @@ void http_server_free(http_server *s)
     if (!s) return;
     loop_fd_del(s->watch);
     loop_timer_del(s->timer);
+    s->watch = NULL;
+    s->timer = NULL;
+    s->freed = true;
+    if (s->running) {
+        s->stopping = true;
+        return;
+    }
     if (s->mhd) {
         end_all(s);
         MHD_run(s->mhd);

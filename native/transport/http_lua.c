@@ -13,6 +13,7 @@ typedef struct server_ud {
     http_server *server;
     host *h;
     int on_request; /* registry reference */
+    int self;       /* registry reference: a server that listens is alive, whoever holds it */
 } server_ud;
 
 typedef struct req_ud {
@@ -288,7 +289,7 @@ static int l_listen(lua_State *L)
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
     server_ud *s = lua_newuserdatauv(L, sizeof *s, 0); // cfg server
-    *s = (server_ud){.server = NULL, .h = host_of(L), .on_request = LUA_NOREF};
+    *s = (server_ud){.server = NULL, .h = host_of(L), .on_request = LUA_NOREF, .self = LUA_NOREF};
     luaL_setmetatable(L, SERVER_TYPE);
     if (lua_getfield(L, 1, "on_request") != LUA_TFUNCTION)
         return luaL_error(L, "listen: 'on_request' must be a function");
@@ -302,6 +303,8 @@ static int l_listen(lua_State *L)
     err e = {0};
     if (http_server_new(host_loop(L), &cfg, &s->server, &e) < 0) return host_push_err(L, &e);
     lua_pushvalue(L, 2);
+    s->self = luaL_ref(L, LUA_REGISTRYINDEX);
+    lua_pushvalue(L, 2);
     return 1;
 }
 
@@ -312,7 +315,8 @@ static int l_server_close(lua_State *L)
     s->server = NULL;
     http_server_free(server);
     luaL_unref(L, LUA_REGISTRYINDEX, s->on_request);
-    s->on_request = LUA_NOREF;
+    luaL_unref(L, LUA_REGISTRYINDEX, s->self);
+    s->on_request = s->self = LUA_NOREF;
     return 0;
 }
 

@@ -24,7 +24,7 @@ typedef struct fixture {
     http_server *s;
     http_req *req; /* the last one, kept by the mode below */
     int requests, closes;
-    enum { ANSWER, STREAM, KEEP, DROP } mode;
+    enum { ANSWER, STREAM, KEEP, DROP, LATER, END } mode;
     char seen_method[16], seen_path[64], seen_query[64], seen_header[64];
     size_t seen_body;
 } fixture;
@@ -40,6 +40,14 @@ static void copy_slice(char *out, size_t max, slice s)
     out[n] = 0;
 }
 
+static void answer_later(void *arg)
+{
+    http_req *r = arg;
+    err e = {0};
+    http_req_respond(r, 200, &json_type, 1, SLICE_LIT("{\"ok\":1}"), &e);
+    http_req_unref(r);
+}
+
 static void on_request(void *arg, http_req *r)
 {
     fixture *f = arg;
@@ -53,7 +61,13 @@ static void on_request(void *arg, http_req *r)
     for (size_t i = 0, n = http_req_headers(r, &h); i < n; i++)
         if (slice_eq_str(h[i].name, "X-Probe")) copy_slice(f->seen_header, sizeof f->seen_header, h[i].value);
     if (f->mode == DROP) return;
+    if (f->mode == END) {
+        http_server_free(f->s);
+        f->s = NULL;
+        return;
+    }
     http_req_on_close(r, on_close, f);
+    if (f->mode == LATER) assert_true(loop_post(f->l, answer_later, http_req_ref(r)));
     if (f->mode == ANSWER) assert_int_equal(http_req_respond(r, 200, &json_type, 1, SLICE_LIT("{\"ok\":1}"), &e), 0);
     if (f->mode == STREAM) assert_int_equal(http_req_stream(r, 200, &json_type, 1, &e), 0);
     if (f->mode == STREAM || f->mode == KEEP) f->req = http_req_ref(r);
@@ -162,6 +176,30 @@ static void a_connection_serves_many_requests(void **state)
         buf_fini(&got);
     }
     close(fd);
+}
+
+/* Answers come from the loop, after the callback; all connections are kept alive and stay busy. */
+static void many_connections_are_answered_later(void **state)
+{
+    enum { CONNECTIONS = 8, ROUNDS = 50 };
+    fixture *f = *state;
+    int fds[CONNECTIONS];
+    f->mode = LATER;
+    for (int i = 0; i < CONNECTIONS; i++)
+        fds[i] = dial(f);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CONNECTIONS; i++)
+            say(fds[i], "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}");
+        for (int i = 0; i < CONNECTIONS; i++) {
+            buf got = {0};
+            hear(f, fds[i], "{\"ok\":1}", &got);
+            buf_fini(&got);
+        }
+    }
+    assert_int_equal(f->requests, CONNECTIONS * ROUNDS);
+    assert_int_equal(f->closes, 0);
+    for (int i = 0; i < CONNECTIONS; i++)
+        close(fds[i]);
 }
 
 static void a_body_over_the_limit_is_refused(void **state)
@@ -297,6 +335,19 @@ static void the_server_ends_with_streams_open(void **state)
     buf_fini(&got);
 }
 
+static void the_server_ends_from_inside_a_request(void **state)
+{
+    fixture *f = *state;
+    buf got = {0};
+    int fd = dial(f);
+    f->mode = END;
+    say(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    hear(f, fd, NULL, &got);
+    assert_null(f->s);
+    buf_fini(&got);
+    close(fd);
+}
+
 static void garbage_is_refused_and_the_server_goes_on(void **state)
 {
     fixture *f = *state;
@@ -339,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_request_is_handed_on_whole_and_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_serves_many_requests, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_connections_are_answered_later, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_over_the_limit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dropped_request_is_answered_500, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_answer_is_a_conflict, setup, teardown),
@@ -346,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_client_that_goes_away_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_that_does_not_read_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(the_server_ends_with_streams_open, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_server_ends_from_inside_a_request, setup, teardown),
         cmocka_unit_test_setup_teardown(garbage_is_refused_and_the_server_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bad_address_or_a_taken_port_is_told, setup, teardown),
     };
