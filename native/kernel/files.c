@@ -167,7 +167,7 @@ static void hand_on(buf *b, bool *skipping, kn__line_fn fn, void *arg)
 {
     slice rest = buf_view(b), line;
     size_t used = 0;
-    for (const uint8_t *nl; rest.n && (nl = memchr(rest.p, '\n', rest.n));) {
+    while (rest.n && memchr(rest.p, '\n', rest.n)) {
         kn__line(&rest, &line);
         if (!*skipping) fn(arg, line);
         *skipping = false;

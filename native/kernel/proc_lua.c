@@ -324,7 +324,10 @@ static job *job_new(lua_State *L, job_op op, int pid)
     size_t n;
     const char *root = lua_tolstring(L, lua_upvalueindex(1), &n);
     job *j = mem_calloc(1, sizeof *j);
-    if (!j) luaL_error(L, "not enough memory");
+    if (!j) {
+        luaL_error(L, "not enough memory");
+        return NULL;
+    }
     j->op = op;
     j->pid = pid;
     memcpy(j->root, root, n + 1); /* l_at has checked that it fits */
