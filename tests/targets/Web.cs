@@ -47,10 +47,17 @@ internal sealed class Web : Threads, IListens
         var answer = new byte[4096];
         while (Running)
         {
-            using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
-            socket.Connect(IPAddress.Loopback, Port);
-            socket.Send(request);
-            while (socket.Receive(answer) > 0) { }
+            try
+            {
+                using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+                socket.Connect(IPAddress.Loopback, Port);
+                socket.Send(request);
+                while (socket.Receive(answer) > 0) { }
+            }
+            catch (SocketException)
+            {
+                // an overloaded server drops connections: the client comes again
+            }
         }
     }
 }

@@ -69,7 +69,7 @@ local function meters(plan, state, rows, notes)
   if m.running_session then
     notes[#notes + 1] = ("MetersBusy: another tool holds this process's only unshared Meter session (%s); no Meter value could be "
       .. "collected before it ends."):format(m.running_session)
-  elseif #plan.meters > 0 and #rows == 0 and state.result.ended ~= "stream-end" then
+  elseif #plan.meters > 0 and not plan.implicit_meters and #rows == 0 and state.result.ended ~= "stream-end" then
     notes[#notes + 1] = m.collections > 0
       and "MetersSilent: none of the asked Meters published a value; check the names, and that the instruments were used."
       or "MetersSilent: the process runs no Meter collection: it never loaded System.Diagnostics.DiagnosticSource, or was still starting."
