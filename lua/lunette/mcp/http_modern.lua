@@ -62,7 +62,11 @@ function M.post(endpoint, x)
   local call = M.new_call(message, x.id, x.principal, "http")
   call.headers = x.headers
   if not QUICK[call.method] then return answer_slow(endpoint, x, call) end
-  return answer(endpoint.server, call, reply.modern(x.req, false, x.cors))
+  local text
+  text, err = endpoint.server:dispatch(call)
+  if not text then return fail(x, err) end
+  return x.req:respond(200, x.cors and reply.headers_with(x.cors, reply.JSON_HEADERS) or reply.JSON_HEADERS,
+    protocol.result_text(x.id, text))
 end
 
 return M
