@@ -34,7 +34,7 @@ typedef struct ipc__proc {
     bool kernel_thread;
     bool other_mounts;     /* its mount namespace is known to be another than ours */
     bool other_time;       /* its time namespace is, or may be, another */
-    bool environ_known;    /* environ could be read and was not empty */
+    bool environ_known;    /* environ could be read */
     bool diagnostics_off;  /* environ switches the diagnostics off */
     char off_variable[64]; /* the variable that does */
     char *tmpdir;          /* its TMPDIR, on the heap; NULL: none or not known */

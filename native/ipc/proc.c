@@ -103,7 +103,6 @@ static void parse_environ(const char *text, size_t n, ipc__proc *p)
 {
     static const char *const switches[] = {"DOTNET_EnableDiagnostics=", "COMPlus_EnableDiagnostics=",
                                            "DOTNET_EnableDiagnostics_IPC=", "COMPlus_EnableDiagnostics_IPC="};
-    p->environ_known = n > 0;
     for (size_t at = 0; at < n; at += strlen(text + at) + 1) {
         const char *s = text + at;
         if (strncmp(s, "TMPDIR=", 7) == 0 && s[7] && !p->tmpdir) p->tmpdir = slice_dup(slice_str(s + 7));
@@ -136,6 +135,7 @@ int ipc__proc_read(const char *root, pid_t pid, ipc__proc *out, err *e)
         p.other_mounts = mounts > 0 || (mounts < 0 && p.nspid != pid);
         p.other_time = other_namespace(root, pid, "time") != 0;
         n = read_file(root, pid, "environ", text, ENVIRON_MAX);
+        p.environ_known = n >= 0;
         if (n > 0) parse_environ((char *)text, (size_t)n, &p);
     }
     free(text);

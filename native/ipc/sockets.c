@@ -260,7 +260,7 @@ static void explain(const search *s, int sys)
                    strerror(sys));
         err_hint(&ep->why,
                  "give lunette CAP_SYS_PTRACE, or run it in the same container, or share its /tmp as a volume");
-    } else if (!p->environ_known) {
+    } else if (!p->environ_known && s->stale + s->foreign == 0) {
         ipc__cause(ep, IPC_PERMISSION, ERR_PERMISSION_DENIED,
                    "it belongs to uid %u, and what would tell where its socket lies cannot be read", p->uid);
         err_hint(&ep->why, "run lunette as uid %u or as root, or give it CAP_SYS_PTRACE", p->uid);
