@@ -6,6 +6,11 @@
 #                                                      THREADS: it runs threads, so the thread sanitizer run takes it too
 #   lunette_fuzz(NAME SOURCES fuzz_x.c LINK dep... CORPUS dir)   a libFuzzer program (preset fuzz); elsewhere a replayer of its corpus
 
+# What a sanitizer run builds: all native tests, those that run threads, the fuzz targets.
+add_custom_target(native_tests)
+add_custom_target(thread_tests)
+add_custom_target(fuzz_targets)
+
 function(lunette_module name)
   cmake_parse_arguments(A "" "" "SOURCES;LINK" ${ARGN})
   add_library(lunette_${name} STATIC ${A_SOURCES})
@@ -34,8 +39,10 @@ function(lunette_test name)
     set(A_TIMEOUT 120)
   endif()
   set(labels native)
+  add_dependencies(native_tests test_${name})
   if(A_THREADS)
     list(APPEND labels threads)
+    add_dependencies(thread_tests test_${name})
   endif()
   set_tests_properties(native.${name} PROPERTIES LABELS "${labels}" TIMEOUT ${A_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()
@@ -50,8 +57,10 @@ function(lunette_fuzz name)
     target_sources(fuzz_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.c)
     add_test(NAME native.fuzz_${name} COMMAND fuzz_${name} ${PROJECT_SOURCE_DIR}/${A_CORPUS})
     set_tests_properties(native.fuzz_${name} PROPERTIES LABELS native TIMEOUT 120)
+    add_dependencies(native_tests fuzz_${name})
     return()
   endif()
+  add_dependencies(fuzz_targets fuzz_${name})
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
   # The fuzzer writes what it learns to the first folder and a find to the build folder; the second holds the seeds.

@@ -11,7 +11,7 @@
 #include "base/utf_internal.h"
 
 static const char *const kind_names[ERR_KIND_COUNT] = {[ERR_NONE] = "None",
-#define X(sym, text) [ERR_##sym] = text,
+#define X(sym, text) [ERR_##sym] = (text),
                                                        ERR_KINDS(X)
 #undef X
 };
@@ -27,6 +27,11 @@ static void __attribute__((format(printf, 3, 0))) put_text(char *to, size_t cap,
     while (n > 0 && to[n - 1] == '\n')
         to[--n] = '\0';
 }
+
+/* For an analyzer err.h defines them as macros too. */
+#undef err_set
+#undef err_at
+#undef err_sys
 
 static bool begin(err *e, err_kind kind)
 {

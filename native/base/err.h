@@ -75,6 +75,11 @@ void err_where(err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 void err_hint(err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_detail(err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_clear(err *e);
+#ifdef __clang_analyzer__ /* what it cannot see from here: these return less than 0 */
+#define err_set(e, kind, ...)       ((err_set)((e), (kind), __VA_ARGS__), -(int)(kind))
+#define err_at(e, kind, off, ...)   ((err_at)((e), (kind), (off), __VA_ARGS__), -(int)(kind))
+#define err_sys(e, kind, sysn, ...) ((err_sys)((e), (kind), (sysn), __VA_ARGS__), -(int)(kind))
+#endif
 /* The contract's name of a kind ("InvalidArgument"); "Internal" for a number that is none. Never NULL. */
 const char *err_kind_name(err_kind kind);
 /* The kind of a name, or ERR_NONE. */

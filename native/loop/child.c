@@ -77,7 +77,7 @@ static int spawn(const loop_child_cfg *cfg, pid_t *pid)
     posix_spawnattr_init(&attr);
     if (!sys) sys = plan_descriptors(&fa, from);
     if (!sys) sys = plan_signals(&attr);
-    char *const *argv = (char *const *)(uintptr_t)cfg->argv, *const *envp = (char *const *)(uintptr_t)cfg->envp;
+    char *const *argv = (char *const *)cfg->argv, *const *envp = (char *const *)cfg->envp;
     if (!sys) sys = posix_spawn(pid, cfg->argv[0], &fa, &attr, argv, envp ? envp : environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&fa);
@@ -195,7 +195,7 @@ void loop__kill_children(loop *l)
 {
     while (l->children) {
         loop_child *c = l->children;
-        loop_child_kill(c, SIGKILL);
+        loop_child_kill(c, SIGKILL); // NOLINT(clang-analyzer-unix.Malloc): finish() took the last one off the list
         struct pollfd pf = {.fd = c->pidfd, .events = POLLIN};
         poll(&pf, 1, -1);
         finish(c);

@@ -98,6 +98,7 @@ void loop__run_timers(loop *l)
     if (l->n_timers == 0) return;
     int64_t now = mono_ns();
     uint64_t end = l->timer_seq; /* what a timer sets for at once waits for the next round: descriptors come first */
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): take_out() takes the freed ones off the heap
     while (l->n_timers > 0 && l->heap[0]->at <= now && l->heap[0]->seq < end) {
         loop_timer *t = l->heap[0];
         loop_fn fn = t->fn;
