@@ -23,8 +23,7 @@
 
 enum { EXIT_USAGE = 2 };
 
-/* ---- what is linked in
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- what is linked in ---- */
 
 #ifdef LUNETTE_HAVE_IPC
 int luaopen_lunette_ipc(lua_State *L);
@@ -78,8 +77,7 @@ static const native_command NATIVE_COMMANDS[] = {
 #endif
     {NULL, NULL, NULL}};
 
-/* ---- where the scripts are
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- where the scripts are ---- */
 
 static bool is_home(const char *dir)
 {
@@ -114,8 +112,7 @@ static bool find_home(char home[PATH_MAX])
 #endif
 }
 
-/* ---- one command as a task
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- one command as a task ---- */
 
 typedef struct command_run {
     host *h;
@@ -250,8 +247,7 @@ static int run_host(loop *l, const char *home, command_run *run)
     return rc;
 }
 
-/* ---- the command line
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- the command line ---- */
 
 static int lua_usage(FILE *to)
 {

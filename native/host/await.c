@@ -100,7 +100,6 @@ static int await_k(lua_State *L, int status, lua_KContext ctx)
 /* Why this wait must not begin: throws, or pushes an answer and returns its length, or returns 0 when all is well. */
 static int refuse(lua_State *L, task *t)
 {
-    if (!t) return luaL_error(L, "waiting is possible in a task only: start one with loop.spawn");
     if (!host__may_yield(L)) {
         await__drop(t);
         return luaL_error(L, "this code cannot wait here: it runs under a C function (sort, gsub, require, a finalizer "
@@ -126,14 +125,14 @@ int host_await(lua_State *L, future *f, int timeout_ms, host_push_fn push, void 
 {
     host *h = host_of(L);
     task *t = h->running;
-    /* The task owns f from here on, so that no throw below can lose it. */
-    if (t) {
-        await__drop(t);
-        t->wait = f;
-    } else {
+    if (!t) {
         future_cancel(f);
         future_unref(f);
+        return luaL_error(L, "waiting is possible in a task only: start one with loop.spawn");
     }
+    /* The task owns f from here on, so that no throw below can lose it. */
+    await__drop(t);
+    t->wait = f;
     int refused = refuse(L, t);
     if (refused) {
         await__drop(t);

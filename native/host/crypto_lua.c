@@ -92,8 +92,7 @@ static int l_hex(lua_State *L)
     return 1;
 }
 
-/* ---- base64, RFC 4648
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- base64, RFC 4648 ---- */
 
 static size_t encode64(const uint8_t *s, size_t n, const char *alphabet, bool pad, char *out)
 {

@@ -179,7 +179,7 @@ static const char **push_argv(lua_State *L)
     int list = lua_gettop(L);
     lua_Integer n = luaL_len(L, list);
     luaL_argcheck(L, n >= 1 && n <= EXEC_ARGS_MAX, 1, "argv must have from 1 to 256 elements");
-    const char **argv = (const char **)host_box(L, (size_t)(n + 1) * sizeof *argv); // … argv box
+    const char **argv = (const char **)host_box(L, ((size_t)n + 1) * sizeof *argv); // … argv box
     for (lua_Integer i = 1; i <= n; i++) {
         lua_rawgeti(L, list, i); // … argv box arg
         luaL_argcheck(L, lua_type(L, -1) == LUA_TSTRING, 1, "argv must be a list of strings");
@@ -210,7 +210,7 @@ static int push_result(lua_State *L, future *f, void *arg)
     lua_pushlstring(L, (const char *)j->err.data.p, j->err.data.n);
     lua_setfield(L, -2, "stderr");
     if (j->out.dropped + j->err.dropped) {
-        lua_pushinteger(L, (lua_Integer)(j->out.dropped + j->err.dropped));
+        lua_pushinteger(L, (lua_Integer)j->out.dropped + (lua_Integer)j->err.dropped);
         lua_setfield(L, -2, "dropped_bytes");
     }
     if (j->code < 0 && mono_ns() >= j->deadline_ns) {
@@ -230,7 +230,7 @@ static int l_box_gc(lua_State *L)
     return 0;
 }
 
-/* The job, its future and its input; throws when memory is out. Pushes a box that owns it. */
+/* A job that owns nothing yet, or NULL without memory. Pushes the box that owns it. */
 static job *push_job(lua_State *L)
 {
     job **box = (job **)lua_newuserdatauv(L, sizeof *box, 0); // … box
@@ -241,7 +241,7 @@ static job *push_job(lua_State *L)
     }
     lua_setmetatable(L, -2); // … box
     job *j = *box = (job *)mem_calloc(1, sizeof *j);
-    if (!j) luaL_error(L, "not enough memory");
+    if (!j) return NULL;
     j->in.fd = j->out.fd = j->err.fd = -1;
     j->in.j = j->out.j = j->err.j = j;
     j->l = host_loop(L);
@@ -255,6 +255,7 @@ int loop_lua__exec(lua_State *L)
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);     // opts
     job *j = push_job(L); // opts box
+    if (!j) return luaL_error(L, "not enough memory");
     job **box = (job **)lua_touserdata(L, 2);
     lua_getfield(L, 1, "max_output"); // opts box max
     size_t max = (size_t)luaL_optinteger(L, -1, (lua_Integer)EXEC_OUTPUT_MAX);

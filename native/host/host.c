@@ -40,8 +40,7 @@ static int l_panic(lua_State *L)
     return 0; /* Lua aborts */
 }
 
-/* ---- idle collection
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- idle collection ---- */
 
 static void collect_when_idle(void *arg)
 {
@@ -121,14 +120,16 @@ int host_new(loop *l, const host_cfg *cfg, host **out, err *e)
     return 0;
 }
 
-/* Lets the cancelled tasks end by themselves. */
+/* Lets the cancelled tasks end by themselves. Those that are ready run before each sleep: the last one's end wakes
+ * nobody. */
 static void drain(host *h)
 {
     int64_t deadline = deadline_in_ms(h->cfg.grace_ms + h->cfg.cleanup_ms);
     err e = {0};
-    while (h->tasks && mono_ns() < deadline) {
-        int ms = deadline_poll_ms(deadline);
-        if (loop_run_once(h->l, ms, &e) < 0) break;
+    while (mono_ns() < deadline) {
+        bool more = task__run_round(h);
+        if (!h->tasks) break;
+        if (loop_run_once(h->l, more ? 0 : deadline_poll_ms(deadline), &e) < 0) break;
     }
 }
 

@@ -43,8 +43,7 @@ typedef struct encoder {
     char why_text[96];
 } encoder;
 
-/* ---- encode: nothing in here throws or allocates Lua objects, so nothing is collected meanwhile
- * ------------------------------------ */
+/* ---- encode: nothing here throws or makes Lua objects, so nothing is collected meanwhile ---- */
 
 static bool write_value(encoder *en, int idx);
 
@@ -133,7 +132,7 @@ static bool collect_keys(encoder *en, int idx, key_list *list)
         if (list->n == KEYS_MAX || !lua_checkstack(L, 8)) return wrong(en, "too many keys");
         if (list->n == list->cap && !grow(list)) return wrong(en, "memory is out");
         json_key *k = &list->keys[list->n++];
-        k->idx = lua_gettop(L);
+        *k = (json_key){.idx = lua_gettop(L)};
         if (lua_type(L, -1) == LUA_TSTRING)
             k->p = lua_tolstring(L, -1, &k->n);
         else if (lua_type(L, -1) != LUA_TNUMBER)

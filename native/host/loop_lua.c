@@ -218,8 +218,7 @@ static int l_timer_cancel(lua_State *L)
     return 0;
 }
 
-/* ---- signals and the end
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- signals and the end ---- */
 
 static const struct {
     const char *name;

@@ -6,8 +6,7 @@
 
 #include "host/host_internal.h"
 
-/* ---- pcall, xpcall: an error that must end the task passes through
- * ------------------------------------------------------- */
+/* ---- pcall, xpcall: an error that must end the task passes through ---- */
 
 static bool is_condemned(lua_State *L)
 {
@@ -44,8 +43,7 @@ static int l_xpcall(lua_State *L)
     return finish_pcall(L, status, 2);
 }
 
-/* ---- coroutines inside a task
- * ------------------------------------------------------------------------------------------------ */
+/* ---- coroutines inside a task ---- */
 
 enum { CTX_RESUME, CTX_WRAP };
 
@@ -190,8 +188,7 @@ static int l_co_close(lua_State *L)
     return 2;
 }
 
-/* ---- the end of the process
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the end of the process ---- */
 
 /* os.exit([code]): as everywhere, but tasks are cancelled and cleaned up first. Does not return to a task. */
 static int l_exit(lua_State *L)

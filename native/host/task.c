@@ -44,8 +44,7 @@ void task__unref(task *t)
     if (--t->refs == 0) free(t);
 }
 
-/* ---- inside the coroutine
- * ------------------------------------------------------------------------------------------------- */
+/* ---- inside the coroutine ---- */
 
 void task__on_cleanup(lua_State *L, task *t, int fn_idx)
 {
@@ -119,8 +118,7 @@ static int task_main(lua_State *L)
     return body_k(L, status, 0);
 }
 
-/* ---- from the loop
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- from the loop ---- */
 
 static void unlink_task(task *t)
 {
@@ -232,11 +230,12 @@ static void start_or_resume(task *t)
 bool task__run_round(void *arg)
 {
     host *h = (host *)arg;
-    int64_t end = mono_ns() + ROUND_NS;
-    while (h->ready.head && mono_ns() < end)
+    int64_t start = mono_ns();
+    while (h->ready.head && mono_ns() - start < ROUND_NS)
         start_or_resume(pop_queue(&h->ready));
-    /* One slice of those that used up theirs: they share what the others leave, and are never starved. */
-    if (h->preempted.head) start_or_resume(pop_queue(&h->preempted));
+    /* Then one slice for those that used up theirs: they share what the others leave, but get every second round. */
+    h->had_slice = !h->had_slice || mono_ns() - start < ROUND_NS / 2;
+    if (h->preempted.head && h->had_slice) start_or_resume(pop_queue(&h->preempted));
     return h->ready.head || h->preempted.head;
 }
 
@@ -246,14 +245,14 @@ void task__kill_all(host *h)
     err_set(&e, ERR_CANCELLED, "the host ended");
     while (h->tasks) {
         task *t = h->tasks;
+        t->prev = NULL; /* the head has none: said for the static analyser */
         await__drop(t);
         end_with(t, &e);
     }
     h->ready = h->preempted = (task_queue){0};
 }
 
-/* ---- public
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- public ---- */
 
 /* Argument: the task as a light userdata. */
 static int l_new_thread(lua_State *L)

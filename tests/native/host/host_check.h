@@ -14,6 +14,7 @@ typedef struct fixture {
 /* What a script ended with. text is the first result by tostring, or the error's message. */
 typedef struct outcome {
     bool ended, ok;
+    loop *l; /* stopped at the end; NULL: nobody runs it for this script */
     int nres;
     char text[512];
     err e;
@@ -24,7 +25,7 @@ void fixture_close(fixture *f);
 
 /* Starts a script as a task. o must live until the task has ended. */
 task *script_start(fixture *f, const char *source, outcome *o);
-/* Runs the loop until o has ended; fails after 10 s. */
+/* Runs the loop until o has ended; fails after 20 s. */
 void script_finish(fixture *f, outcome *o);
 /* Both. */
 outcome script_run(fixture *f, const char *source);

@@ -3,18 +3,27 @@
  * that names its place, and none may keep the others waiting. */
 #include "host_check.h"
 
-/* The worst delay, in milliseconds, of a 3 ms timer while `source` runs in another task. */
-static double worst_delay_ms(fixture *f, const char *source)
+#if defined(__SANITIZE_THREAD__)
+#define DELAY_MAX_MS 100 /* everything is slow there, and count hooks do the ticking */
+#else
+#define DELAY_MAX_MS 10
+#endif
+
+/* The most CPU, in milliseconds, that this process used while a 3 ms timer was due, with `source` running in another
+ * task. CPU and not wall time: a machine that is busy with other work takes the processor away for as long as it likes.
+ */
+static long worst_cpu_ms(fixture *f, const char *source)
 {
     char script[1024];
-    snprintf(script, sizeof script,
-             "local other = loop.spawn(function() %s end) local worst = 0 for i = 1, 60 do local t0 = loop.now_ns() "
-             "loop.sleep_ms(3) "
-             "worst = math.max(worst, (loop.now_ns() - t0) / 1e6 - 3) end other:cancel('done') return worst",
-             source);
+    snprintf(
+        script, sizeof script,
+        "local other = loop.spawn(function() %s end) local worst = 0 "
+        "for i = 1, 60 do local t0 = loop.cpu_ms() loop.sleep_ms(3) worst = math.max(worst, loop.cpu_ms() - t0) end "
+        "other:cancel('done') return worst",
+        source);
     outcome o = script_run(f, script);
     assert_true(o.ok);
-    return strtod(o.text, NULL);
+    return strtol(o.text, NULL, 10);
 }
 
 static void a_runaway_task_does_not_delay_the_others(void **state)
@@ -24,15 +33,13 @@ static void a_runaway_task_does_not_delay_the_others(void **state)
         "while true do pcall(function() while true do end end) end",
         "local co = coroutine.wrap(function() while true do end end) co()",
         "while true do coroutine.wrap(function() local x = 1 end)() end",
-        "setmetatable({}, {__index = function() while true do end end}).x = nil; return setmetatable({}, {__index = "
-        "function() while true do end end}).x",
+        "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
         "for i = 1, 5 do loop.spawn(function() while true do end end) end while true do end",
     };
     for (size_t i = 0; i < sizeof SOURCES / sizeof SOURCES[0]; i++) {
-        double ms = worst_delay_ms(*state, SOURCES[i]);
-        if (ms > 10) print_message("delay %.1f ms with: %s\n", ms, SOURCES[i]);
-        /* 10 ms is the aim; a machine that is busy with other work takes the processor away for longer than that. */
-        assert_true(ms < 40);
+        long ms = worst_cpu_ms(*state, SOURCES[i]);
+        if (ms > 3 + DELAY_MAX_MS) print_message("%ld ms of CPU with: %s\n", ms, SOURCES[i]);
+        assert_true(ms <= 3 + DELAY_MAX_MS);
     }
 }
 
@@ -47,8 +54,7 @@ static void a_spent_budget_is_an_error_with_a_place(void **state)
         "while true do pcall(coroutine.wrap(function() while true do end end)) end",
         "while true do local co = coroutine.create(function() end) coroutine.resume(co) coroutine.close(co) end",
         "local function f() return f() end f()",
-        "setmetatable({}, {__close = function() end}) local x <close> = setmetatable({}, {__close = function() while "
-        "true do end end}) while true do end",
+        "local x <close> = setmetatable({}, {__close = function() while true do end end}) while true do end",
     };
     for (size_t i = 0; i < sizeof BODIES / sizeof BODIES[0]; i++) {
         char script[1024];
