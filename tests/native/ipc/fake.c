@@ -204,8 +204,8 @@ int count_threads(void) { return count_entries("/proc/self/task"); }
 
 void assert_nothing_leaked(int fds, int threads)
 {
-    for (int i = 0; i < 400 && (count_fds() != fds || count_threads() != threads); i++)
+    for (int i = 0; i < 400 && (count_fds() > fds || count_threads() > threads); i++)
         (void)poll(NULL, 0, 5);
-    assert_int_equal(count_fds(), fds);
-    assert_int_equal(count_threads(), threads);
+    assert_in_range(count_fds(), 0, fds);
+    assert_in_range(count_threads(), 0, threads); /* fewer: one of an earlier test was still on its way out */
 }

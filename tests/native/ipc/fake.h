@@ -51,7 +51,7 @@ size_t fake_info(uint8_t *out, int form);
 uint64_t own_start_time(void);
 int count_fds(void);
 int count_threads(void);
-/* Waits (bounded) until both are what they were. */
+/* Waits (bounded) until both are no more than they were. */
 void assert_nothing_leaked(int fds, int threads);
 
 #endif
