@@ -18,6 +18,7 @@ local M = {}
 
 M.PATH = "/mcp"
 M.MAX_BODY = 4 * 1024 * 1024
+local FLUSH_MS <const> = 50 -- between the last words of all streams and the end of the connections
 
 ---@class HttpEndpoint
 local Endpoint = {}
@@ -160,7 +161,10 @@ function M.serve(S, opts)
   local function close()
     endpoint:close()
     S:close()
-    listener:close()
+    loop.spawn(function() -- what was written last gets a moment to leave
+      loop.sleep_ms(FLUSH_MS)
+      listener:close()
+    end)
   end
   if loop.current() then loop.on_cleanup(close) end
   return { port = listener.port, close = close, endpoint = endpoint }

@@ -45,6 +45,7 @@ local function answer_slow(endpoint, x, call)
     if call.cancelled then return false end
     return out:send(protocol.notification_text(method, params))
   end
+  function call.conclude(_, text) out:finish(200, protocol.result_text(call.id, text)) end
   x.req:on_close(function()
     out:abandon()
     run.cancel(call, "the client went away")

@@ -65,6 +65,7 @@ end
 local function start_modern(link, message, id)
   local call = http_modern.new_call(message, id, link.principal, "stdio")
   call.notify = notifier(link)
+  function call.conclude(_, text) link.write(protocol.result_text(id, text)) end
   return start(link, call)
 end
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs one real client against the server, over HTTP and over stdio: it lists the tools and calls one.
-# usage: clients/run.sh LUNETTE WORK ts|inspector|csharp|wire
+# usage: clients/run.sh LUNETTE WORK ts|inspector|csharp|wire|transport
 # Environment: TOOL, TOOL_ARGS (JSON), EXPECT: another call than the fixtures' greet (then the server runs without fixtures).
 # Exit code 0: all went well; 1: not so; 77: cannot run here.
 set -u
@@ -37,6 +37,10 @@ case $CLIENT in
   csharp) need_csharp ;;
   *) need_npm; NPM_ROOT=$WORK/npm; export NPM_ROOT ;;
 esac
+if [ "$CLIENT" = transport ]; then # starts its own servers
+  node "$HERE/transport_check.mjs" "$LUNETTE" "$HERE/fixtures"
+  exit $?
+fi
 # shellcheck disable=SC2086
 start_server $SCRIPTS
 case $CLIENT in

@@ -85,13 +85,18 @@ M.modern["subscriptions/listen"] = function(S, call)
   local tag = { [protocol.META.SUBSCRIPTION] = call.id }
   local ended = loop.channel(1)
   listener.owner = call.principal.name
-  listener.close = function() ended:send(true) end
+  -- The server stops: the result goes out now, since no task may get another turn.
+  listener.close = function()
+    call:conclude(S:encode(call, { _meta = tag }))
+    call.cancelled = true
+    ended:send(true)
+  end
   listener.send = function(method, params)
     params._meta = tag
     if not call:notify(method, params) then ended:send(true) end
   end
   if not S.hub:add(listener) then return nil, protocol.error(protocol.INTERNAL_ERROR, "Subscription limit reached") end
-  call.on_cancel = listener.close
+  call.on_cancel = function() ended:send(true) end
   listener.send("notifications/subscriptions/acknowledged", { notifications = honored })
   ended:recv()
   S.hub:remove(listener)
