@@ -10,8 +10,9 @@ local function names(list)
   return table.concat(out, " ")
 end
 
-local function triage(target, seconds)
-  local envelope = h.call("inspect_process", { view = "triage", processId = target.pid, durationSeconds = seconds or 5 })
+local function triage(target, seconds, wrapper)
+  local arguments = { view = "triage", processId = target.pid, durationSeconds = seconds or 5 }
+  local envelope = h.call("inspect_process", arguments, nil, wrapper)
   h.ok(not envelope.error, "triage without an error: " .. h.json.encode(envelope.error or {}))
   local r = envelope.data.triage
   h.eq(2, r.modelVersion, "modelVersion")
@@ -23,6 +24,9 @@ local function triage(target, seconds)
 end
 
 local function said(r) return ("%s; signals: %s; hypotheses: %s"):format(r.assessment, names(r.observedSignals), names(r.hypotheses)) end
+
+-- Far from the thresholds, so that a busy machine does not blur them.
+local NUMBER <const> = { contend = 1000, leak = 20 }
 
 -- What each load must look like.
 local EXPECT <const> = {
@@ -58,7 +62,7 @@ local function quiet_loads(runtime)
     local jobs = {}
     for mode, expect in pairs(EXPECT) do
       jobs[#jobs + 1] = function()
-        local target <close> = h.target(runtime, mode)
+        local target <close> = h.target(runtime, mode, NUMBER[mode])
         h.loop.sleep_ms(2000) -- loads need time to become what they are: the pool to fill, the JIT to be done
         expect((triage(target)))
         h.no_session(target)
@@ -69,41 +73,53 @@ local function quiet_loads(runtime)
   end
 end
 
-local function cpu(runtime)
+local function cores() return tonumber(h.loop.exec({ argv = { "nproc" }, timeout_ms = 5000 }).stdout) end
+
+--- Triage of a target that burns CPU, beside what the kernel says that it got: a busy machine must not fail the test.
+local function burning(runtime, threads)
+  local target <close> = h.target(runtime, "burn", threads, { wrapper = h.favoured(-10) })
+  h.loop.sleep_ms(1600)
+  local cpu, clock = h.cpu_seconds(target.pid), h.loop.now_ms()
+  local r, envelope = triage(target, 5, h.favoured(-15))
+  local truth = (h.cpu_seconds(target.pid) - cpu) * 1000 / (h.loop.now_ms() - clock)
+  h.near(truth, math.max(0.1, truth * 0.15), r.evidence.effectiveCoreUsage, "effectiveCoreUsage beside the kernel's count")
+  h.no_session(target)
+  return r, envelope, truth
+end
+
+local function every_core(runtime)
   return function(skip)
     local built, why = h.build_target(runtime)
     if not built then skip(why) end
-    local cores = tonumber(h.loop.exec({ argv = { "nproc" }, timeout_ms = 5000 }).stdout)
-    local target <close> = h.target(runtime, "burn", cores)
-    local r, envelope = triage(target)
+    local r, envelope, truth = burning(runtime, 2 * cores())
+    if truth < 0.92 * cores() then skip(("the machine is busy: the target got %.2f of %d cores"):format(truth, cores())) end
     h.eq("critical", r.assessment, said(r))
     h.eq("cpu-bound", r.verdict, "verdict")
     h.eq("cpu.saturation", r.hypotheses[1] and r.hypotheses[1].name, said(r))
-    h.near(cores, cores * 0.15, r.evidence.effectiveCoreUsage, "effectiveCoreUsage")
     h.eq("collect_sample", envelope.hints[1].nextTool, "the first hint")
-    h.no_session(target)
   end
 end
 
 local function one_core(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
-  local cores = tonumber(h.loop.exec({ argv = { "nproc" }, timeout_ms = 5000 }).stdout)
-  if cores < 2 then skip("a machine with one processor") end
-  local target <close> = h.target("net10.0", "burn", 1)
-  local r = triage(target)
+  if cores() < 2 then skip("a machine with one processor") end
+  local r, _, truth = burning("net10.0", 1)
+  if truth < 0.85 then skip(("the machine is busy: the target got %.2f cores"):format(truth)) end
   h.ok(h.find(r.observedSignals, { name = "cpu.effective-core-consumption" }), "one core is seen: " .. said(r))
-  h.near(1, 0.25, r.evidence.effectiveCoreUsage, "effectiveCoreUsage")
-  if 100 / cores < 70 then h.eq("inconclusive", r.assessment, said(r)) end
+  if 100 * truth / cores() < 65 then h.eq("inconclusive", r.assessment, said(r)) end
 end
 
 local function waiting(runtime)
   return function(skip)
     local built, why = h.build_target(runtime)
     if not built then skip(why) end
-    local target <close> = h.target(runtime, "web", 60)
-    h.loop.sleep_ms(3000)
+    local target <close> = h.target(runtime, "web", 50)
+    h.loop.sleep_ms(4000)
     local r = triage(target, 6)
+    if r.evidence.effectiveCoreUsage >= 0.2 then
+      skip(("the machine is busy: waiting took %.2f cores"):format(r.evidence.effectiveCoreUsage))
+    end
     h.ok(h.find(r.observedSignals, { name = "requests.p95" }), "slow requests are seen: " .. said(r))
     h.ok(r.evidence.requestDurationP95 >= 0.5, "p95")
     h.ok(h.find(r.hypotheses, { name = "work.waiting-or-backpressure" }), said(r))
@@ -115,7 +131,7 @@ end
 local cases = {}
 for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "idle, leaking, starved and contended on " .. runtime, quiet_loads(runtime) }
-  cases[#cases + 1] = { "every core busy on " .. runtime, cpu(runtime) }
+  cases[#cases + 1] = { "every core busy on " .. runtime, every_core(runtime) }
   cases[#cases + 1] = { "slow requests that wait on " .. runtime, waiting(runtime) }
 end
 cases[#cases + 1] = { "one core of several busy", one_core }
