@@ -324,10 +324,7 @@ static job *job_new(lua_State *L, job_op op, int pid)
     size_t n;
     const char *root = lua_tolstring(L, lua_upvalueindex(1), &n);
     job *j = mem_calloc(1, sizeof *j);
-    if (!j) {
-        luaL_error(L, "not enough memory");
-        return NULL;
-    }
+    if (!j) return NULL;
     j->op = op;
     j->pid = pid;
     memcpy(j->root, root, n + 1); /* l_at has checked that it fits */
@@ -339,6 +336,7 @@ static int run(lua_State *L, job_op op, int pid)
 {
     job **box = push_box(L); // box
     *box = job_new(L, op, pid);
+    if (!*box) return luaL_error(L, "not enough memory");
     if (!task_current(L)) {
         job_work(*box);
         return push_boxed(L, box);
