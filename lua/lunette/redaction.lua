@@ -11,6 +11,7 @@ M.SQL_LITERAL = "<redacted:literal>"
 
 local MAX_CUSTOM <const> = 64
 local MIN_GITHUB <const> = 20
+local MAX_NAME <const> = 96  -- how far before a separator the name of a value may begin
 local JWT_START <const> = "eyJ" -- base64url of {"
 
 -- PEM blocks: to their end, or to the end of the text when that is missing.
@@ -33,19 +34,23 @@ local PROSE <const> = {
   error = true, challenge = true, is = true, was = true, ["and"] = true, ["or"] = true, ["in"] = true, ["for"] = true, to = true,
 }
 
+local function bearer(word, space, value)
+  return #value >= 3 and not PROSE[value:lower()] and word .. space .. M.SENSITIVE or nil
+end
+
+-- base64 of user:password has capitals, digits or padding; a word of prose has none behind its first letter
+local function basic(word, space, value)
+  return #value >= 6 and value:sub(2):find("[%u%d=]") and word .. space .. M.SENSITIVE or nil
+end
+
 local function scheme_values(text)
-  return (text:gsub("(%f[%w][BbA-Za-z]+)(%s+)([%w%-%._~%+/=]+)", function(word, space, value)
-    local scheme = word:lower()
-    if scheme == "bearer" and #value >= 3 and not PROSE[value:lower()] then return word .. space .. M.SENSITIVE end
-    -- base64 of user:password has capitals, digits or padding; a word of prose has none behind its first letter
-    if scheme == "basic" and #value >= 6 and value:sub(2):find("[%u%d=]") then return word .. space .. M.SENSITIVE end
-    return nil
-  end))
+  text = text:gsub("(%f[%w][Bb][Ee][Aa][Rr][Ee][Rr])(%s+)([%w%-%._~%+/=]+)", bearer)
+  return (text:gsub("(%f[%w][Bb][Aa][Ss][Ii][Cc])(%s+)([%w%+/=]+)", basic))
 end
 
 local function jwt(text)
   if not text:find(JWT_START, 1, true) then return text end
-  return (text:gsub("%f[%w]eyJ[%w_%-]+%.[%w_%-]+%.[%w_%-]*", M.SENSITIVE))
+  return (text:gsub("%f[%w_%-]eyJ[%w_%-]+%.[%w_%-]+%.[%w_%-]*", M.SENSITIVE))
 end
 
 -- Normalised names (lower case, no separators) that hold a secret, wherever they stand in a longer name.
@@ -83,24 +88,56 @@ end
 local function value_end(text, from)
   local open, close = quoted(text, from)
   if open then return close, open end
-  local semicolon = text:match("^[^;&\"'<>=\n]+();%s*[%w ]+=", from) or text:match("^[^;&\"'<>=\n]+();?%s*$", from)
-  if semicolon and text:sub(from - 1, from - 1) == "=" then return semicolon - 1, from end -- in a connection string blanks belong to it
+  if text:sub(from - 1, from - 1) == "=" then -- in a connection string blanks belong to the value
+    local semicolon = text:match("^[^;&\"'<>=\n]+();%s*[%w ]+=", from)
+    if not semicolon and text:find(";", 1, true) and text:find(";", 1, true) < from then
+      semicolon = text:match("^[^;&\"'<>=\n]+();?%s*$", from)
+    end
+    if semicolon then return semicolon - 1, from end
+  end
   local scheme = text:match("^[Bb]earer%s+", from) or text:match("^[Bb]asic%s+", from)
   local start = from + (scheme and #scheme or 0)
   local last = text:match("^[^%s;&\"'<>]+()", start)
   return last and last - 1 or nil, start
 end
 
+-- What every name of a secret contains: only there is a closer look worth its time.
+local STEMS <const> = { "pass", "pwd", "secret", "key", "token" }
+
+-- The nearest stem at or behind `from`; places remembers where each was seen last.
+local function next_stem(lower, from, places)
+  local nearest
+  for _, stem in ipairs(STEMS) do
+    local at = places[stem]
+    if at and at < from then
+      at = lower:find(stem, from, true)
+      places[stem] = at
+    end
+    if at and (not nearest or at < nearest) then nearest = at end
+  end
+  return nearest
+end
+
+-- The name around a stem, with the word before it when the two are one name ("api key").
+local function whole_name(text, at, rest)
+  local head = text:sub(math.max(1, at - MAX_NAME), at - 1):reverse() -- backwards, so that the pattern has one place to begin
+  local begin, first = head:match("^([%w_%-%.]*) ?(%a*)")
+  local name = begin:reverse() .. rest
+  first = first:reverse()
+  return FIRST_WORDS[first:lower()] and first .. name or name
+end
+
 local function assignments(text)
+  local lower, places = text:lower(), {}
+  for _, stem in ipairs(STEMS) do places[stem] = 0 end
   local out, kept, from = {}, 1, 1
   while true do
-    local s, e, name = text:find("([%w_%-%.]+)\\?[\"']?%s*[=:]", from)
-    if not s then break end
-    local first = text:sub(math.max(1, s - 12), s - 1):match("(%a+) $")
-    local whole = first and FIRST_WORDS[first:lower()] and first .. name or name
-    from = e + 1
-    if names_secret(whole) then
-      local start = text:match("^[=>]*%s*()", e + 1)
+    local at = next_stem(lower, from, places)
+    if not at then break end
+    from = text:match("^[%w_%-%.]*()", at) -- one look at each name
+    local rest = text:sub(at, from - 1)
+    local start = text:match("^\\?[\"']?%s*[=:][=>]*%s*()", from)
+    if start and #rest <= MAX_NAME and names_secret(whole_name(text, at, rest)) then
       local last, open = value_end(text, start)
       if last and last >= open then
         out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
@@ -112,9 +149,21 @@ local function assignments(text)
   return table.concat(out)
 end
 
+-- scheme://user:password@host
 local function user_info(text)
-  if not text:find("://", 1, true) then return text end
-  return (text:gsub("(%a[%w+.-]*://[^%s/:@]*):([^%s/@]+)@", "%1:" .. M.SENSITIVE .. "@"))
+  local out, kept, from = {}, 1, 1
+  while true do
+    local at = text:find("://", from, true)
+    if not at then break end
+    from = at + 3
+    local open, close = text:match("^[^%s/:@]*:()[^%s/@]+()@", from)
+    if open then
+      out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
+      kept, from = close, close
+    end
+  end
+  out[#out + 1] = text:sub(kept)
+  return table.concat(out)
 end
 
 local AWS <const> = { AKIA = true, ASIA = true, AGPA = true, AIDA = true, AROA = true, AIPA = true, ANPA = true, ANVA = true }

@@ -36,6 +36,10 @@ function M.nearest(word, words)
     if not best_distance or d < best_distance then best, best_distance = candidate, d end
   end
   if best and best_distance <= math.max(1, math.min(#word, #best) // 2) then return best end
+  -- "Diagnostics:HandelStore" is near the beginning of "Diagnostics:HandleStore:MaxEntries"
+  for _, candidate in ipairs(words) do
+    if #word >= 6 and #candidate > #word and distance(word, candidate:sub(1, #word)) <= #word // 4 then return candidate end
+  end
   local short = lower(word)
   for _, candidate in ipairs(words) do
     if #short >= 3 and (lower(candidate):find(short, 1, true) or short:find(lower(candidate), 1, true)) then return candidate end

@@ -36,6 +36,11 @@ function M.register(declared)
   registered[declared.kind][declared.name] = declared
 end
 
+--- Takes a view back.
+function M.forget(kind, name)
+  if registered[kind] then registered[kind][name] = nil end
+end
+
 --- The registered view, or nil.
 function M.find(kind, name) return registered[kind] and registered[kind][name] end
 

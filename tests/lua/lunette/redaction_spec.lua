@@ -1,0 +1,67 @@
+-- SPDX-License-Identifier: MIT
+local redaction = require("lunette.redaction")
+
+local S <const> = "<redacted:sensitive>"
+
+describe("lunette.redaction #unit", function()
+  local GROUPS <const> = {
+    ["PEM blocks"] = {
+      { "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- b", "a " .. S .. " b" },
+      { "-----BEGIN CERTIFICATE-----\nMIIE cut off", S },
+      { "-----BEGIN A-----x-----END A----- y -----BEGIN B-----z-----END B-----", S .. " y " .. S },
+    },
+    ["Bearer and Basic values"] = {
+      { "Authorization: Bearer abc.def-123", "Authorization: Bearer " .. S }, { "got BEARER q1w2e3 here", "got BEARER " .. S .. " here" },
+      { "proxy: basic dXNlcjpwYXNz", "proxy: basic " .. S },
+    },
+    ["JWT triples"] = { { "t=eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJ_-x!", "t=" .. S .. "!" } },
+    ["password and pwd assignments"] = {
+      { "Server=a;Password=p@ss w;User=b", "Server=a;Password=" .. S .. ";User=b" }, { "pwd=x&next=1", "pwd=" .. S .. "&next=1" },
+      { [[{"password":"a\"b","n":1}]], [[{"password":"]] .. S .. [[","n":1}]] },
+        { [[{\"Password\":\"abc\"}]], [[{\"Password\":\"]] .. S .. [[\"}]] },
+      { "password: 'two words' ok", "password: '" .. S .. "' ok" }, { "db_password => hunter2 ok", "db_password => " .. S .. " ok" },
+      { "amqp://guest:gu3st@host/v", "amqp://guest:" .. S .. "@host/v" },
+    },
+    ["api key, secret, access key, client secret and auth token assignments"] = {
+      { "https://h/p?api_key=zzz&x=1", "https://h/p?api_key=" .. S .. "&x=1" }, { "X-Api-Key: k1 next", "X-Api-Key: " .. S .. " next" },
+      { "api key: 123 ok", "api key: " .. S .. " ok" }, { "AWS_SECRET_ACCESS_KEY=ab/c+d x", "AWS_SECRET_ACCESS_KEY=" .. S .. " x" },
+      { "clientSecret=zz;", "clientSecret=" .. S .. ";" }, { "auth token = q1w2", "auth token = " .. S }, { "AccountKey=1;AccessKey=2",
+        "AccountKey=1;AccessKey=" .. S },
+    },
+    ["AWS access key ids"] = { { "id AKIAIOSFODNN7EXAMPLE, ASIAIOSFODNN7EXAMPL2", "id " .. S .. ", " .. S }, { "AKIASHORT", "AKIASHORT" } },
+    ["GitHub tokens"] = {
+      { "ghp_abcdefghijklmnopqrstuvwxyz0123456789", S }, { "x gho_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.", "x " .. S .. "." },
+      { "github_pat_11AAAAAAA0aaaaaaaaaaaa_bbbbbbbbbbbbbbbb", S },
+    },
+  }
+  for group, rows in pairs(GROUPS) do
+    it("redacts " .. group, function()
+      for _, row in ipairs(rows) do assert.equal(row[2], redaction.redact(row[1])) end
+    end)
+  end
+
+  it("leaves prose alone", function()
+    for _, text in ipairs({
+      "Basic information about Bearer tokens", "password reset for bob", "The secret of good tea", "a = b; c: d", "", "ghost_writer",
+      "basic authentication is on", "user://host/path", "AKIA",
+    }) do
+      assert.equal(text, redaction.redact(text))
+    end
+  end)
+
+  it("gives anything but text back as it is", function()
+    assert.equal(5, redaction.redact(5))
+    assert.is_nil(redaction.redact(nil))
+  end)
+
+  it("is done in time that grows with the text only", function()
+    local loop = require("lunette.loop")
+    local started = loop.now_ms()
+    redaction.redact(("password "):rep(20000))
+    redaction.redact(("a=b;"):rep(40000))
+    redaction.redact(("-----BEGIN "):rep(10000))
+    redaction.redact(("://a:"):rep(20000))
+    redaction.redact(("eyJ."):rep(30000))
+    assert.is_true(loop.now_ms() - started < 3000)
+  end)
+end)
