@@ -31,17 +31,19 @@ typedef struct walk {
     nt_kind *kind; /* of metadata_id, once looked up */
     uint32_t kind_id;
     bool kind_known, sorted;
+    bool same_context, context_kept; /* context is up to date; it is the last row of block->contexts */
+    nt__context context;
     nt__block *block; /* holds the bytes while events wait; NULL: nothing may wait */
     nt__thread *capture_slot, *thread_slot;
 } walk;
 
 static int64_t offset_of(const walk *w) { return w->at + (w->p - w->start); }
 
-/* Outcome of a header: 1 whole, 0 the bytes end inside it, -1 a number of too many bytes. */
-static inline int varu64(walk *w, uint64_t *out)
+/* Outcome of a number or a header: 1 whole, 0 the bytes end inside it, -1 a number of too many bytes. */
+static int varint(walk *w, uint64_t *out, unsigned bits)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0; shift < 70; shift += 7) {
+    for (unsigned shift = 0; shift < bits; shift += 7) {
         if (w->p == w->end) return 0;
         uint8_t b = *w->p++;
         v |= (uint64_t)(b & 0x7F) << shift;
@@ -53,19 +55,14 @@ static inline int varu64(walk *w, uint64_t *out)
     return -1;
 }
 
-static inline int varu32(walk *w, uint32_t *out)
+static int varu64(walk *w, uint64_t *out) { return varint(w, out, 70); }
+
+static int varu32(walk *w, uint32_t *out)
 {
     uint64_t v = 0;
-    for (unsigned shift = 0; shift < 35; shift += 7) {
-        if (w->p == w->end) return 0;
-        uint8_t b = *w->p++;
-        v |= (uint64_t)(b & 0x7F) << shift;
-        if (!(b & 0x80)) {
-            *out = (uint32_t)v;
-            return 1;
-        }
-    }
-    return -1;
+    int ok = varint(w, &v, 35);
+    *out = (uint32_t)v;
+    return ok;
 }
 
 static const uint8_t *guid_or_null(const uint8_t *p)
@@ -90,6 +87,7 @@ static int sequence_group(walk *w)
     if (ok > 0) ok = varu32(w, &w->processor);
     w->seq += delta + 1;
     w->capture_slot = NULL;
+    w->same_context = false;
     return ok;
 }
 
@@ -107,16 +105,73 @@ static int compressed_header(walk *w)
     if (ok > 0 && flags & HAS_THREAD) {
         ok = varu64(w, &w->thread);
         w->thread_slot = NULL;
+        w->same_context = false;
     }
     if (ok > 0 && flags & HAS_STACK) ok = varu32(w, &w->stack);
     uint64_t delta = 0;
     if (ok > 0) ok = varu64(w, &delta);
     w->ts += delta;
+    if (flags & (HAS_ACTIVITY | HAS_RELATED)) w->same_context = false;
     if (ok > 0 && flags & HAS_ACTIVITY) ok = w->v6 ? varu32(w, &w->labels) : guid(w, &w->activity);
     if (ok > 0 && flags & HAS_RELATED && !w->v6) ok = guid(w, &w->related);
     w->sorted = flags & IS_SORTED;
     if (ok > 0 && flags & HAS_SIZE) ok = varu32(w, &w->payload_size);
     return ok;
+}
+
+/* The seven low bits of each byte, put together. */
+static inline uint64_t pack7(uint64_t x)
+{
+    x = (x & 0x007F007F007F007F) | (x & 0x7F007F007F007F00) >> 1;
+    x = (x & 0x00003FFF00003FFF) | (x & 0x3FFF00003FFF0000) >> 2;
+    return (x & 0x000000000FFFFFFF) | (x & 0x0FFFFFFF00000000) >> 4;
+}
+
+/* A varint of at most 8 bytes, of which 8 are there. Moves *p behind it; returns non-zero when it is longer. */
+static inline uint64_t near_varint(const uint8_t **p, uint64_t *out)
+{
+    uint64_t x;
+    memcpy(&x, *p, sizeof x);
+    if (!(x & 0x80)) {
+        *out = x & 0x7F;
+        *p += 1;
+        return 0;
+    }
+    if (!(x & 0x8000)) {
+        *out = (x & 0x7F) | (x >> 1 & 0x3F80);
+        *p += 2;
+        return 0;
+    }
+    uint64_t stops = ~x & 0x8080808080808080;
+    if (!stops) return 1;
+    *out = pack7(x & (stops ^ (stops - 1)));
+    *p += ((unsigned)__builtin_ctzll(stops) >> 3) + 1;
+    return 0;
+}
+
+/* The header that nearly all events have, from the same thread and activity as the one before, with bytes to spare
+ * behind it. False: nothing is changed, compressed_header has to do it. */
+static inline bool common_header(walk *w)
+{
+    enum { SELDOM = HAS_SEQUENCE | HAS_THREAD | HAS_ACTIVITY | HAS_RELATED, ROOM = 1 + 4 * 8 };
+    const uint8_t *p = w->p;
+    if (w->end - p < ROOM || *p & SELDOM) return false;
+    uint64_t id = w->metadata_id, stack = w->stack, size = w->payload_size, delta = 0;
+    uint8_t flags = *p++;
+    uint64_t wrong = 0;
+    if (flags & HAS_METADATA) wrong |= near_varint(&p, &id);
+    if (flags & HAS_STACK) wrong |= near_varint(&p, &stack);
+    wrong |= near_varint(&p, &delta);
+    if (flags & HAS_SIZE) wrong |= near_varint(&p, &size);
+    if (wrong | (id | stack | size) >> 32 | (id == 0)) return false;
+    w->p = p;
+    w->metadata_id = (uint32_t)id;
+    w->stack = (uint32_t)stack;
+    w->payload_size = (uint32_t)size;
+    w->ts += delta;
+    w->seq++;
+    w->sorted = flags & IS_SORTED;
+    return true;
 }
 
 /* An uncompressed header; *next is where the following blob starts. -1: sizes that contradict each other. */
@@ -143,6 +198,7 @@ static int plain_header(walk *w, const uint8_t **next)
     }
     w->payload_size = cursor_u32(&c);
     w->capture_slot = w->thread_slot = NULL;
+    w->same_context = false;
     if (size + 4 < header + (uint64_t)w->payload_size) return -1;
     if (size + 4 > (uint64_t)(w->end - w->p)) return 0;
     *next = w->p + size + 4;
@@ -160,13 +216,71 @@ static nt__thread *slot_of(walk *w, nt__thread **cached, nt__thread **last, uint
     return *cached;
 }
 
-static int place_event(walk *w, nt__thread *capture, const nt_event *ev)
+/* What is not in every header, as the events will tell it. */
+static int make_context(walk *w)
 {
     nt_reader *r = w->r;
-    if (r->opt.stream_order) return nt__deliver(r, ev);
-    if (!w->sorted) return nt__queue(r, capture, w->block, ev);
-    int rc = nt__merge(r, ev->ts);
-    return rc < 0 ? rc : nt__deliver(r, ev);
+    int rc = 0;
+    w->context = (nt__context){w->thread, r->trace.pid, w->activity, w->related, w->processor, w->labels};
+    w->same_context = true;
+    w->context_kept = false;
+    if (!w->v6) return 0;
+    nt__thread *about = slot_of(w, &w->thread_slot, &r->last_thread, w->thread, &rc);
+    if (!about) return rc;
+    w->context.thread = about->tid;
+    w->context.pid = about->pid;
+    if (w->labels) nt__label_ids(r, w->labels, &w->context.activity, &w->context.related);
+    return 0;
+}
+
+/* Puts the event among those that wait. */
+static inline int wait_turn(walk *w, nt__thread *capture, const uint8_t *payload)
+{
+    nt__block *b = w->block;
+    int rc = 0;
+    if (b->n == b->cap_events && (rc = nt__queue_room(w->r, b)) < 0) return rc;
+    if (!w->context_kept) {
+        if (b->n_contexts == b->cap_contexts && (rc = nt__queue_room(w->r, b)) < 0) return rc;
+        b->contexts[b->n_contexts++] = w->context;
+        w->context_kept = true;
+    }
+    b->events[b->n] = (nt__waiting){.ts = (int64_t)w->ts,
+                                    .payload = (uint32_t)(payload - b->bytes),
+                                    .payload_size = w->payload_size,
+                                    .kind = w->kind->index,
+                                    .stack = w->stack,
+                                    .seq = w->seq,
+                                    .context = b->n_contexts - 1};
+    return nt__queue(w->r, capture, b);
+}
+
+static int give(walk *w, nt__thread *capture, const uint8_t *payload)
+{
+    const nt__context *c = &w->context;
+    nt_event ev = {.kind = w->kind,
+                   .payload = slice_of(payload, w->payload_size),
+                   .ts = (int64_t)w->ts,
+                   .thread = c->thread,
+                   .capture_thread = capture->tid,
+                   .activity = c->activity,
+                   .related = c->related,
+                   .processor = c->processor,
+                   .stack = w->stack,
+                   .labels = c->labels,
+                   .seq = w->seq,
+                   .pid = c->pid};
+    int rc = w->block ? nt__merge(w->r, ev.ts) : 0;
+    return rc < 0 ? rc : nt__deliver(w->r, &ev);
+}
+
+static nt_kind *kind_of(walk *w)
+{
+    if (!w->kind_known || w->kind_id != w->metadata_id) {
+        w->kind = nt__kind_of(w->r, w->metadata_id);
+        w->kind_id = w->metadata_id;
+        w->kind_known = true;
+    }
+    return w->kind;
 }
 
 static int take_event(walk *w, const uint8_t *payload)
@@ -179,40 +293,16 @@ static int take_event(walk *w, const uint8_t *payload)
         capture->last_seq = w->seq;
     else if ((rc = nt__sequence(r, capture, w->seq, true)) < 0)
         return rc;
-    if (!w->kind_known || w->kind_id != w->metadata_id) {
-        w->kind = nt__kind_of(r, w->metadata_id);
-        w->kind_id = w->metadata_id;
-        w->kind_known = true;
-    }
-    if (!w->kind) {
+    nt_kind *k = kind_of(w);
+    if (!k) {
         r->stats.unknown_kind++;
         return 0;
     }
-    w->kind->count++;
+    k->count++;
     r->stats.events++;
-    uint64_t thread = w->thread;
-    int64_t pid = r->trace.pid;
-    if (w->v6) {
-        nt__thread *about = slot_of(w, &w->thread_slot, &r->last_thread, w->thread, &rc);
-        if (!about) return rc;
-        thread = about->tid;
-        pid = about->pid;
-    }
-    if (w->kind->muted || !r->sink.event) return 0;
-    nt_event ev = {.kind = w->kind,
-                   .payload = slice_of(payload, w->payload_size),
-                   .ts = (int64_t)w->ts,
-                   .thread = thread,
-                   .capture_thread = capture->tid,
-                   .activity = w->activity,
-                   .related = w->related,
-                   .processor = w->processor,
-                   .stack = w->stack,
-                   .labels = w->labels,
-                   .seq = w->seq,
-                   .pid = pid};
-    if (w->labels) nt__label_ids(r, w->labels, &ev.activity, &ev.related);
-    return place_event(w, capture, &ev);
+    if (!w->same_context && (rc = make_context(w)) < 0) return rc;
+    if (k->muted || !r->sink.event) return 0;
+    return w->block && !w->sorted ? wait_turn(w, capture, payload) : give(w, capture, payload);
 }
 
 static int end_of_walk(walk *w, int64_t at, int why)
@@ -230,7 +320,7 @@ static int walk_blobs(walk *w, bool compressed)
     while (w->p < w->end) {
         int64_t at = offset_of(w);
         const uint8_t *next = NULL;
-        int ok = compressed ? compressed_header(w) : plain_header(w, &next);
+        int ok = !compressed ? plain_header(w, &next) : common_header(w) ? 1 : compressed_header(w);
         if (ok <= 0) return end_of_walk(w, at, ok);
         if (w->payload_size > (size_t)(w->end - w->p)) return end_of_walk(w, at, 0);
         const uint8_t *payload = w->p;
@@ -257,7 +347,7 @@ static int keep_bytes(nt_reader *r, walk *w, const uint8_t *p, size_t n, nt__blo
         memcpy(w->block->bytes, p, n);
     }
     w->block->live = 1; /* ours, until the walk is over */
-    return 0;
+    return nt__queue_room(r, w->block);
 }
 
 int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__block **owned, bool partial,
@@ -267,7 +357,10 @@ int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__bl
     if (n < BLOCK_HEADER)
         return partial ? 0 : nt__fail(r, ERR_MALFORMED, at, "%zu bytes cannot hold the block's header", n);
     int rc = keep_bytes(r, &w, p, n, owned);
-    if (rc < 0) return rc;
+    if (rc < 0) {
+        if (w.block) nt__block_release(r, w.block);
+        return rc;
+    }
     w.start = w.block ? w.block->bytes : p;
     w.end = w.start + n;
     cursor c = cursor_of(slice_of(w.start, n), at);

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #define CHUNK             ((size_t)256 << 10)
+#define HEADS             ((size_t)4 << 10)
 #define ZIP_END_BYTES     22
 #define ZIP_COMMENT_MAX   65535
 #define ZIP_ENTRY_BYTES   46
@@ -45,6 +47,26 @@ static ssize_t read_some(source *s, uint8_t *to, size_t n, err *e)
     return got;
 }
 
+/* Reads the rest of the block that is due straight into its place, and a little more, which holds the next block's
+ * head. */
+static ssize_t read_in_place(source *s, nt_reader *r, uint64_t most, err *e)
+{
+    size_t room;
+    uint8_t *place = nt__room(r, &room);
+    struct iovec parts[2] = {{place, room < most ? room : (size_t)most}, {s->in, room ? HEADS : CHUNK}};
+    if (parts[1].iov_len > most - parts[0].iov_len) parts[1].iov_len = (size_t)(most - parts[0].iov_len);
+    ssize_t got;
+    do
+        got = readv(s->fd, parts, 2);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) return err_sys(e, ERR_IO, errno, "reading the trace failed");
+    s->done += (uint64_t)got;
+    size_t placed = (size_t)got < parts[0].iov_len ? (size_t)got : parts[0].iov_len;
+    int rc = nt__commit(r, placed, e);
+    if (rc >= 0) rc = nt_feed(r, s->in, (size_t)got - placed, e);
+    return rc < 0 ? rc : got;
+}
+
 static int read_at(source *s, uint64_t at, uint8_t *to, size_t n, err *e)
 {
     for (size_t have = 0; have < n;) {
@@ -60,12 +82,12 @@ static int read_at(source *s, uint64_t at, uint8_t *to, size_t n, err *e)
 static int feed_plain(source *s, nt_reader *r, uint64_t bytes, err *e)
 {
     while (bytes && !nt_ended(r)) {
-        ssize_t got = read_some(s, s->in, bytes < CHUNK ? (size_t)bytes : CHUNK, e);
+        ssize_t got = read_in_place(s, r, bytes, e);
         if (got < 0) return (int)got;
         if (got == 0) break;
         bytes -= (uint64_t)got;
-        int rc = nt_feed(r, s->in, (size_t)got, e);
-        if (rc < 0 || (rc = told(s, e)) < 0) return rc;
+        int rc = told(s, e);
+        if (rc < 0) return rc;
     }
     return nt_finish(r, e);
 }

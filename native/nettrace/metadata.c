@@ -175,8 +175,8 @@ static bool ends_with(slice s, const char *lower)
 slice nt__display_name(arena *a, slice name, uint32_t id, int opcode)
 {
     static const char *const opcodes[] = {
-        "",       "Start",   "Stop", "DataCollectionStart", "DataCollectionStop", "Extension", "Reply",
-        "Resume", "Suspend", "Send"};
+        "",       "Start",   "Stop",    "DataCollectionStart", "DataCollectionStop", "Extension", "Reply",
+        "Resume", "Suspend", "Transfer"};
     char number[32];
     if (name.n == 0) {
         int n = snprintf(number, sizeof number, "EventID(%u)", id);

@@ -68,27 +68,30 @@ typedef enum nt_wire {
 
 typedef enum nt_count { NT_COUNT_U16, NT_COUNT_FIXED, NT_COUNT_FIELD } nt_count;
 
-#define NT_VARIES  UINT32_MAX
-#define NT_NO_SLOT 0xFF
-#define NT_SLOTS   4
+#define NT_VARIES   UINT32_MAX
+#define NT_NO_SLOT  0xFF
+#define NT_NO_SHIFT 0xFF
+#define NT_SLOTS    4
 
 typedef struct nt_field nt_field;
 struct nt_field {
-    slice name; /* UTF-8, NUL-terminated beyond n; may be empty */
-    slice path; /* flat fields only: names of the structs around it and its own, joined by '.', empty ones left out */
-    const char *enums;   /* name of the manifest's enum, or NULL */
-    const nt_field *sub; /* struct: its fields; array and location: the one field that describes an element */
-    uint16_t n_sub;
+    /* what decoding looks at comes first: one cache line a field */
     uint8_t wire;       /* nt_wire */
     uint8_t type;       /* nt_type of the value */
-    uint8_t count_kind; /* nt_count, of NT_W_ARRAY and NT_W_BYTES */
+    uint8_t shift;      /* whole numbers of a fixed size: bits above them in 64; NT_NO_SHIFT: something else */
     uint8_t slot;       /* where an iterator keeps this field's number for a later count, or NT_NO_SLOT */
     uint8_t count_slot; /* NT_COUNT_FIELD: the slot that holds the count */
+    uint8_t count_kind; /* nt_count, of NT_W_ARRAY and NT_W_BYTES */
     bool hex;           /* an address or a mask: shown in hexadecimal */
-    uint32_t count;     /* NT_COUNT_FIXED */
-    uint32_t size;      /* bytes, or NT_VARIES */
-    uint32_t min_size;  /* the least bytes that it can take */
-    uint32_t offset;    /* from the start of the struct (flat fields: of the payload), or NT_VARIES */
+    uint16_t n_sub;
+    uint32_t size;       /* bytes, or NT_VARIES */
+    uint32_t min_size;   /* the least bytes that it can take */
+    uint32_t offset;     /* from the start of the struct (flat fields: of the payload), or NT_VARIES */
+    uint32_t count;      /* NT_COUNT_FIXED */
+    const nt_field *sub; /* struct: its fields; array and location: the one field that describes an element */
+    slice name;          /* UTF-8, NUL-terminated beyond n; may be empty */
+    slice path; /* flat fields only: names of the structs around it and its own, joined by '.', empty ones left out */
+    const char *enums; /* name of the manifest's enum, or NULL */
 };
 
 typedef struct nt_schema {
@@ -98,15 +101,16 @@ typedef struct nt_schema {
     uint32_t n_flat;
     uint32_t size; /* of the whole payload, or NT_VARIES */
     uint32_t min_size;
+    uint32_t n_slots;  /* numbers that count later elements */
     uint32_t n_bool32; /* 4-byte booleans outside arrays: some writers put one byte there */
 } nt_schema;
 
 typedef struct nt_value {
     const nt_field *field;
-    nt_type type;
+    nt_type type : 8;
     bool bad;       /* a location outside the payload: no value */
     uint32_t count; /* of NT_ARRAY: elements */
-    slice raw;      /* the value's bytes, borrowed from the payload */
+    slice raw;      /* of texts, bytes, GUIDs, structs and arrays: the value's bytes, borrowed from the payload */
     union {
         uint64_t u;
         int64_t i;

@@ -19,12 +19,30 @@ typedef struct nt__thread {
     struct nt__thread *older, *newer; /* V4: in order of last use; free threads are linked by older */
 } nt__thread;
 
+/* What changes seldom from event to event: many waiting events share a row. */
+typedef struct nt__context {
+    uint64_t thread;
+    int64_t pid;
+    const uint8_t *activity, *related;
+    uint32_t processor, labels;
+} nt__context;
+
+/* A waiting event, as small as it goes: a tenth of a second of events should fit a processor's cache. */
+typedef struct nt__waiting {
+    int64_t ts;
+    uint32_t payload, payload_size; /* offset in the block's bytes */
+    uint32_t kind, stack, seq;
+    uint32_t context; /* row of the block's contexts */
+} nt__waiting;
+
 /* Events that wait keep the block that holds their bytes. */
 typedef struct nt__block {
     uint8_t *bytes;
     size_t cap;
-    nt_event *events; /* the waiting ones, in the block's order */
-    uint32_t n, cap_events, live;
+    nt__waiting *events; /* the waiting ones, in the block's order */
+    nt__context *contexts;
+    uint32_t n, cap_events, n_contexts, cap_contexts;
+    uint32_t live; /* runs that wait, and the parser */
     struct nt__block *next_free;
 } nt__block;
 
@@ -152,6 +170,11 @@ int nt__cancelled(nt_reader *r);
 const char *nt__sort_name(nt__sort s);
 void nt__account(nt_reader *r, ptrdiff_t bytes);
 
+/* Where the next bytes of a block that comes in pieces may be put, so that a file is read into its place: *n 0 when
+ * none is due. Then nt__commit says how many were put there. */
+uint8_t *nt__room(nt_reader *r, size_t *n);
+int nt__commit(nt_reader *r, size_t n, err *e);
+
 /* ---- frame.c: takes one complete piece, r->want bytes, which starts at r->offset; bytes are borrowed */
 int nt__frame_step(nt_reader *r, const uint8_t *p);
 /* One complete block's content. owned: the block that holds the bytes, or NULL when they are the caller's. *owned is
@@ -193,9 +216,20 @@ void nt__threads_fini(nt_reader *r);
 /* ---- sort.c */
 nt__block *nt__block_get(nt_reader *r, size_t bytes);
 void nt__block_put(nt_reader *r, nt__block *b);
-/* One event of b is out, or the parser is done with b: the last one gives it back. */
+/* One run of b is out, or the parser is done with b: the last one gives it back. */
 void nt__block_release(nt_reader *r, nt__block *b);
-int nt__queue(nt_reader *r, nt__thread *t, nt__block *b, const nt_event *ev);
+/* Room for one more event of b and one more context row; relieves the queue when it is over its limit. */
+int nt__queue_room(nt_reader *r, nt__block *b);
+/* The event that was put at b->events[b->n] waits, as the first of a new run. */
+int nt__queue_run(nt_reader *r, nt__thread *t, nt__block *b);
+/* As nt__queue_run; mostly the event goes on where the thread's last run ended. */
+static inline int nt__queue(nt_reader *r, nt__thread *t, nt__block *b)
+{
+    nt__run *run = t->tail;
+    if (__builtin_expect(!run || run->block != b || run->end != b->n, 0)) return nt__queue_run(r, t, b);
+    run->end = ++b->n;
+    return 0;
+}
 /* Delivers what waits with a time of at most ts, oldest first. */
 int nt__merge(nt_reader *r, int64_t ts);
 int nt__deliver(nt_reader *r, const nt_event *ev);

@@ -125,35 +125,45 @@ static int grow_filling(nt_reader *r, size_t need)
     return 0;
 }
 
-/* Takes bytes of a block's content; returns how many, or negative. */
-static int64_t feed_content(nt_reader *r, const uint8_t *p, size_t n)
+static int begin_filling(nt_reader *r)
 {
-    if (!r->filling && n >= r->want) {
-        nt__block *none = NULL;
-        size_t used = r->want;
-        int rc = finish_content(r, p, &none);
-        if (rc < 0) return rc;
-        r->offset += (int64_t)used;
-        return (int64_t)used;
-    }
-    if (!r->filling) {
-        r->filling = nt__block_get(r, r->want < FIRST_FILL ? r->want : FIRST_FILL);
-        if (!r->filling) return nt__no_memory(r);
-        r->n_filling = 0;
-    }
-    size_t take = r->want - r->n_filling < n ? r->want - r->n_filling : n;
-    int rc = grow_filling(r, r->n_filling + take);
-    if (rc < 0) return rc;
-    memcpy(r->filling->bytes + r->n_filling, p, take);
-    r->n_filling += take;
-    if (r->n_filling < r->want) return (int64_t)take;
+    if (r->filling) return 0;
+    r->filling = nt__block_get(r, r->want < FIRST_FILL ? r->want : FIRST_FILL);
+    r->n_filling = 0;
+    return r->filling ? 0 : nt__no_memory(r);
+}
+
+/* n more bytes stand in the filling block. */
+static int filled(nt_reader *r, size_t n)
+{
+    r->n_filling += n;
+    if (r->n_filling < r->want) return 0;
     nt__block *owned = r->filling;
     r->filling = NULL;
-    rc = finish_content(r, owned->bytes, &owned);
+    int rc = finish_content(r, owned->bytes, &owned);
     if (owned) nt__block_put(r, owned);
     if (rc < 0) return rc;
     r->offset += (int64_t)r->n_filling;
-    return (int64_t)take;
+    return 0;
+}
+
+/* Takes bytes of a block's content; returns how many, or negative. */
+static int64_t feed_content(nt_reader *r, const uint8_t *p, size_t n)
+{
+    int rc;
+    if (!r->filling && n >= r->want) {
+        nt__block *none = NULL;
+        size_t used = r->want;
+        if ((rc = finish_content(r, p, &none)) < 0) return rc;
+        r->offset += (int64_t)used;
+        return (int64_t)used;
+    }
+    if ((rc = begin_filling(r)) < 0) return rc;
+    size_t take = r->want - r->n_filling < n ? r->want - r->n_filling : n;
+    if ((rc = grow_filling(r, r->n_filling + take)) < 0) return rc;
+    memcpy(r->filling->bytes + r->n_filling, p, take);
+    rc = filled(r, take);
+    return rc < 0 ? rc : (int64_t)take;
 }
 
 /* Takes bytes of a frame's small piece; returns how many, or negative. */
@@ -222,6 +232,26 @@ int nt_feed(nt_reader *r, const void *bytes, size_t n, err *e)
         n -= (size_t)used;
     }
     return 0;
+}
+
+uint8_t *nt__room(nt_reader *r, size_t *n)
+{
+    *n = 0;
+    if (r->status < 0 || !in_content(r) || begin_filling(r) < 0) return NULL;
+    size_t left = r->want - r->n_filling;
+    size_t part = left < FIRST_FILL ? left : FIRST_FILL;
+    if (grow_filling(r, r->n_filling + part) < 0) return NULL;
+    *n = part;
+    return r->filling->bytes + r->n_filling;
+}
+
+int nt__commit(nt_reader *r, size_t n, err *e)
+{
+    if (r->status < 0) return report(r, e);
+    r->stats.bytes += n;
+    if (n == 0 || filled(r, n) >= 0) return 0;
+    flush_after_fault(r);
+    return report(r, e);
 }
 
 int nt_finish(nt_reader *r, err *e)

@@ -80,6 +80,9 @@ static bool build_field(arena *a, nt_field *f, const nt_spec *s)
     f->count_kind = (uint8_t)s->count_kind;
     f->slot = f->count_slot = NT_NO_SLOT;
     f->hex = s->hex;
+    f->shift = NT_NO_SHIFT;
+    bool whole = w->size && w->size <= 8 && s->wire != NT_W_BOOL32 && s->wire != NT_W_BOOL8 && s->wire != NT_W_F32;
+    if (whole && w->type != NT_ARRAY) f->shift = (uint8_t)(64 - 8 * w->size);
     f->size = w->size ? w->size : NT_VARIES;
     f->min_size = w->min;
     if (s->wire == NT_W_BYTES) f->min_size = s->count_kind == NT_COUNT_U16 ? 2 : 0;
@@ -220,6 +223,7 @@ const nt_schema *nt_schema_build(arena *a, const nt_spec *specs, uint32_t n)
     s->n_flat = n_flat;
     s->size = size == NT_VARIES ? NT_VARIES : (uint32_t)size;
     s->min_size = (uint32_t)min;
+    s->n_slots = to.slots;
     s->n_bool32 = count_bool32(flat, n_flat);
     return s;
 }

@@ -4,10 +4,23 @@
  */
 #include "nettrace/nt_internal.h"
 
-#define FREE_BLOCKS       16u
-#define FREE_BLOCK_BYTES  ((size_t)256 << 10)
-#define FREE_BLOCK_EVENTS 4096u
-#define SLAB_RECORDS      256
+#define FREE_BLOCKS      16u
+#define FREE_BLOCK_BYTES ((size_t)512 << 10)
+#define SLAB_RECORDS     256
+
+static size_t block_bytes(const nt__block *b)
+{
+    return b->cap + b->cap_events * sizeof *b->events + b->cap_contexts * sizeof *b->contexts;
+}
+
+static void block_free(nt_reader *r, nt__block *b)
+{
+    nt__account(r, -(ptrdiff_t)block_bytes(b));
+    free(b->bytes);
+    free(b->events);
+    free(b->contexts);
+    free(b);
+}
 
 nt__block *nt__block_get(nt_reader *r, size_t bytes)
 {
@@ -22,33 +35,22 @@ nt__block *nt__block_get(nt_reader *r, size_t bytes)
     if (b->cap < bytes) {
         uint8_t *p = mem_realloc(b->bytes, bytes);
         if (!p) {
-            nt__account(r, -(ptrdiff_t)(b->cap + b->cap_events * sizeof(nt_event)));
-            free(b->events);
-            free(b->bytes);
-            free(b);
+            block_free(r, b);
             return NULL;
         }
         nt__account(r, (ptrdiff_t)(bytes - b->cap));
         b->bytes = p;
         b->cap = bytes;
     }
-    b->n = b->live = 0;
-    r->queued_bytes += b->cap + b->cap_events * sizeof(nt_event);
+    b->n = b->live = b->n_contexts = 0;
+    r->queued_bytes += block_bytes(b);
     return b;
-}
-
-static void block_free(nt_reader *r, nt__block *b)
-{
-    nt__account(r, -(ptrdiff_t)(b->cap + b->cap_events * sizeof(nt_event)));
-    free(b->bytes);
-    free(b->events);
-    free(b);
 }
 
 void nt__block_put(nt_reader *r, nt__block *b)
 {
-    r->queued_bytes -= b->cap + b->cap_events * sizeof(nt_event);
-    if (r->n_free_blocks == FREE_BLOCKS || b->cap > FREE_BLOCK_BYTES || b->cap_events > FREE_BLOCK_EVENTS) {
+    r->queued_bytes -= block_bytes(b);
+    if (r->n_free_blocks == FREE_BLOCKS || block_bytes(b) > FREE_BLOCK_BYTES) {
         block_free(r, b);
         return;
     }
@@ -124,6 +126,15 @@ static int heap_push(nt_reader *r, nt__thread *t)
     return 0;
 }
 
+/* The top thread has nothing left. */
+static void remove_top(nt_reader *r)
+{
+    nt__thread *t = r->heap[0];
+    r->heap[0] = r->heap[--r->n_heap];
+    if (r->n_heap) heap_down(r, 0);
+    if (t->removed) nt__thread_drained(r, t);
+}
+
 int nt__deliver(nt_reader *r, const nt_event *ev)
 {
     if (ev->ts < r->last_ts && r->has_last_ts)
@@ -135,18 +146,43 @@ int nt__deliver(nt_reader *r, const nt_event *ev)
     return 0;
 }
 
-/* Takes the run's first event out, after its delivery. Returns whether the thread still has one. */
-static bool advance(nt_reader *r, nt__thread *t)
+static inline nt_event event_of(const nt_reader *r, const nt__thread *t, const nt__block *b, const nt__waiting *w)
+{
+    const nt__context *c = &b->contexts[w->context];
+    return (nt_event){.kind = r->kinds[w->kind],
+                      .payload = slice_of(b->bytes + w->payload, w->payload_size),
+                      .ts = w->ts,
+                      .thread = c->thread,
+                      .capture_thread = t->tid,
+                      .activity = c->activity,
+                      .related = c->related,
+                      .processor = c->processor,
+                      .stack = w->stack,
+                      .labels = c->labels,
+                      .seq = w->seq,
+                      .pid = c->pid};
+}
+
+/* Delivers a run's events up to the time bound, at least one. */
+static int drain_run(nt_reader *r, const nt__thread *t, nt__run *run, int64_t bound)
+{
+    const nt__block *b = run->block;
+    do {
+        nt_event ev = event_of(r, t, b, &b->events[run->at++]);
+        int rc = nt__deliver(r, &ev);
+        if (rc < 0) return rc;
+    } while (run->at < run->end && b->events[run->at].ts <= bound);
+    return 0;
+}
+
+static void pop_run(nt_reader *r, nt__thread *t)
 {
     nt__run *run = t->head;
     nt__block *b = run->block;
-    if (++run->at == run->end) {
-        t->head = run->next;
-        if (!t->head) t->tail = NULL;
-        run_put(r, run);
-    }
+    t->head = run->next;
+    if (!t->head) t->tail = NULL;
+    run_put(r, run);
     nt__block_release(r, b);
-    return t->head != NULL;
 }
 
 /* Delivers the top thread's events as long as no other thread has an older one. */
@@ -156,20 +192,19 @@ static int drain_top(nt_reader *r, int64_t ts, size_t enough)
     int64_t bound = ts;
     for (uint32_t kid = 1; kid <= 2 && kid < r->n_heap; kid++)
         if (head_ts(r->heap[kid]) < bound) bound = head_ts(r->heap[kid]);
-    for (;;) {
-        int rc = nt__deliver(r, &t->head->block->events[t->head->at]);
-        if (rc < 0) return rc;
-        if (!advance(r, t)) {
-            r->heap[0] = r->heap[--r->n_heap];
-            if (r->n_heap) heap_down(r, 0);
-            if (t->removed) nt__thread_drained(r, t);
-            return 0;
+    do {
+        int rc = drain_run(r, t, t->head, bound);
+        if (t->head->at == t->head->end) pop_run(r, t);
+        if (rc < 0) {
+            if (!t->head) remove_top(r);
+            return rc;
         }
-        if (head_ts(t) > bound || r->queued_bytes <= enough) {
-            heap_down(r, 0);
-            return 0;
-        }
-    }
+    } while (t->head && head_ts(t) <= bound && r->queued_bytes > enough);
+    if (t->head)
+        heap_down(r, 0);
+    else
+        remove_top(r);
+    return 0;
 }
 
 int nt__merge(nt_reader *r, int64_t ts)
@@ -181,15 +216,15 @@ int nt__merge(nt_reader *r, int64_t ts)
     return 0;
 }
 
-static int grow_events(nt_reader *r, nt__block *b)
+static int grow(nt_reader *r, void **rows, uint32_t *cap, uint32_t first, size_t each)
 {
-    uint32_t cap = b->cap_events ? b->cap_events * 2 : 256;
-    nt_event *p = mem_realloc(b->events, cap * sizeof *p);
+    uint32_t to = *cap ? *cap * 2 : first;
+    void *p = mem_realloc(*rows, to * each);
     if (!p) return nt__no_memory(r);
-    nt__account(r, (ptrdiff_t)((cap - b->cap_events) * sizeof *p));
-    r->queued_bytes += (cap - b->cap_events) * sizeof *p;
-    b->events = p;
-    b->cap_events = cap;
+    nt__account(r, (ptrdiff_t)((to - *cap) * each));
+    r->queued_bytes += (to - *cap) * each;
+    *rows = p;
+    *cap = to;
     return 0;
 }
 
@@ -205,27 +240,23 @@ static int relieve(nt_reader *r)
     return 0;
 }
 
-int nt__queue(nt_reader *r, nt__thread *t, nt__block *b, const nt_event *ev)
+int nt__queue_room(nt_reader *r, nt__block *b)
 {
-    if (r->queued_bytes > r->lim.queue_bytes) {
-        int rc = relieve(r);
-        if (rc < 0) return rc;
-    }
-    if (b->n == b->cap_events) {
-        int rc = grow_events(r, b);
-        if (rc < 0) return rc;
-    }
-    nt__run *run = t->tail;
-    bool extends = run && run->block == b && run->end == b->n;
-    if (!extends) {
-        run = run_get(r);
-        if (!run) return nt__no_memory(r);
-        *run = (nt__run){b, b->n, b->n, NULL};
-    }
-    b->events[b->n++] = *ev;
+    int rc = 0;
+    if (r->queued_bytes > r->lim.queue_bytes) rc = relieve(r);
+    if (rc == 0 && b->n == b->cap_events) rc = grow(r, (void **)&b->events, &b->cap_events, 256, sizeof *b->events);
+    if (rc == 0 && b->n_contexts == b->cap_contexts)
+        rc = grow(r, (void **)&b->contexts, &b->cap_contexts, 32, sizeof *b->contexts);
+    return rc;
+}
+
+int nt__queue_run(nt_reader *r, nt__thread *t, nt__block *b)
+{
+    nt__run *run = run_get(r);
+    if (!run) return nt__no_memory(r);
+    *run = (nt__run){b, b->n, b->n + 1, NULL};
+    b->n++;
     b->live++;
-    run->end++;
-    if (extends) return 0;
     bool was_empty = !t->head;
     if (was_empty)
         t->head = run;
@@ -239,8 +270,7 @@ void nt__sort_fini(nt_reader *r)
 {
     for (uint32_t i = 0; i < r->n_heap; i++)
         for (nt__run *run = r->heap[i]->head; run; run = run->next)
-            for (; run->at < run->end; run->at++)
-                nt__block_release(r, run->block);
+            nt__block_release(r, run->block);
     if (r->filling) nt__block_put(r, r->filling);
     while (r->free_blocks) {
         nt__block *b = r->free_blocks;

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* decode.c: reads a trace with our reader on one thread and decodes every payload field: numbers are read, texts become
+ * UTF-8, arrays and structs are walked. Prints: events, fields, seconds, peak KiB, and what the fields came to. The
+ * first pass warms the page cache up. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "clr/clr.h"
+
+#define FIELDS_MAX 1024
+#define TEXT_MAX   (64u << 10)
+
+typedef struct sums {
+    uint64_t events, fields, numbers, text_bytes, undecoded;
+    nt_value values[FIELDS_MAX];
+    char text[3 * TEXT_MAX];
+} sums;
+
+static void nested(sums *s, slice payload, const nt_value *v);
+
+static inline void take(sums *s, slice payload, const nt_value *v)
+{
+    if (v->type <= NT_FILETIME) s->numbers += v->u;
+    else if (v->type == NT_STR16) s->text_bytes += nt_utf8(v->raw, s->text, sizeof s->text);
+    else nested(s, payload, v);
+}
+
+static void nested(sums *s, slice payload, const nt_value *v)
+{
+    nt_iter in, root = {.payload = payload};
+    nt_value e;
+    s->text_bytes += v->raw.n;
+    if (v->type != NT_ARRAY && v->type != NT_STRUCT) return;
+    nt_iter_into(&in, &root, v);
+    while (nt_iter_next(&in, &e)) {
+        s->fields++;
+        take(s, payload, &e);
+    }
+}
+
+static int on_event(void *arg, const nt_event *ev)
+{
+    sums *s = arg;
+    const nt_schema *schema = ev->kind->schema;
+    s->events++;
+    if (!schema || schema->n_flat > FIELDS_MAX) {
+        s->undecoded += ev->payload.n != 0;
+        return 0;
+    }
+    uint32_t n = nt_decode(schema, ev->payload, s->values);
+    s->fields += n;
+    for (const nt_value *v = s->values, *end = v + n; v < end; v++)
+        take(s, ev->payload, v);
+    return 0;
+}
+
+static int read_once(const char *path, sums *s, err *e)
+{
+    nt_options o = nt_options_default();
+    o.resolve = clr_resolve;
+    nt_reader *r = nt_new(&o, &(nt_sink){.event = on_event}, s, e);
+    int rc = r ? nt_read_file(r, path, NULL, NULL, e) : -1;
+    nt_free(r);
+    return rc;
+}
+
+static long peak_kb(void)
+{
+    char row[256];
+    long kb = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(row, sizeof row, f))
+        if (strncmp(row, "VmHWM:", 6) == 0) kb = strtol(row + 6, NULL, 10);
+    if (f) fclose(f);
+    return kb;
+}
+
+int main(int argc, char **argv)
+{
+    err e = {0};
+    sums *s = calloc(1, sizeof *s);
+    if (argc != 2 || !s || read_once(argv[1], s, &e) < 0) {
+        fprintf(stderr, "decode: %s\n", argc == 2 ? e.message : "use: decode FILE");
+        return 1;
+    }
+    *s = (sums){0};
+    int64_t from = mono_ns();
+    if (read_once(argv[1], s, &e) < 0) return 1;
+    double seconds = (double)(mono_ns() - from) / 1e9;
+    printf("%llu %llu %.4f %ld %llu %llu %llu\n", (unsigned long long)s->events, (unsigned long long)s->fields, seconds,
+           peak_kb(), (unsigned long long)s->numbers, (unsigned long long)s->text_bytes,
+           (unsigned long long)s->undecoded);
+    free(s);
+    return 0;
+}
