@@ -64,7 +64,7 @@ bool budget__init(host *h)
 {
     host *none = NULL;
     h->has_timer = false;
-    if (HOST_TSAN || !atomic_compare_exchange_strong(&tick_host, &none, h)) return false;
+    if (HOST_TSAN || h->cfg.count_hooks || !atomic_compare_exchange_strong(&tick_host, &none, h)) return false;
     struct sigaction sa = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
     sigfillset(&sa.sa_mask);
     struct sigevent sev = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TICK_SIGNAL};

@@ -33,6 +33,7 @@ typedef struct host_cfg {
     int64_t grace_ms;   /* how long a cancelled task may go on before an error is thrown into it; 200 */
     int64_t cleanup_ms; /* how long an ending task's cleanup handlers may wait in all; 3000 */
     size_t memory_max;  /* bytes of the whole state; 256 MiB */
+    bool count_hooks;   /* tick by count hooks even where a timer can be had (half the speed): for tests */
 } host_cfg;
 
 int host_new(loop *l, const host_cfg *cfg, host **out, err *e);

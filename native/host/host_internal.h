@@ -73,6 +73,7 @@ struct host {
     task *tasks;
     size_t n_tasks;
     task_queue ready;     /* woken */
+    task_queue fresh;     /* new */
     task_queue preempted; /* used up a slice */
     bool had_slice;       /* the preempted got their turn in the last round */
     task *running;

@@ -36,7 +36,8 @@ static task *pop_queue(task_queue *q)
 
 void task__ready(task *t)
 {
-    if (!t->queued && t->phase != PHASE_DONE) push_queue(&t->h->ready, t);
+    if (t->queued || t->phase == PHASE_DONE) return;
+    push_queue(t->phase == PHASE_NEW ? &t->h->fresh : &t->h->ready, t);
 }
 
 void task__unref(task *t)
@@ -233,10 +234,15 @@ bool task__run_round(void *arg)
     int64_t start = mono_ns();
     while (h->ready.head && mono_ns() - start < ROUND_NS)
         start_or_resume(pop_queue(&h->ready));
-    /* Then one slice for those that used up theirs: they share what the others leave, but get every second round. */
+    /* Each of these may take a slice, so that those who only waited come before them; one new task has its turn in any
+     * case. */
+    if (h->fresh.head) start_or_resume(pop_queue(&h->fresh));
+    while (h->fresh.head && mono_ns() - start < ROUND_NS)
+        start_or_resume(pop_queue(&h->fresh));
+    /* Those that used up their slice share what the others leave, but get every second round. */
     h->had_slice = !h->had_slice || mono_ns() - start < ROUND_NS / 2;
     if (h->preempted.head && h->had_slice) start_or_resume(pop_queue(&h->preempted));
-    return h->ready.head || h->preempted.head;
+    return h->ready.head || h->fresh.head || h->preempted.head;
 }
 
 void task__kill_all(host *h)
@@ -249,7 +255,7 @@ void task__kill_all(host *h)
         await__drop(t);
         end_with(t, &e);
     }
-    h->ready = h->preempted = (task_queue){0};
+    h->ready = h->fresh = h->preempted = (task_queue){0};
 }
 
 /* ---- public ---- */
