@@ -139,11 +139,19 @@ int budget__rethrow(lua_State *L, task *t)
     return lua_error(L);
 }
 
+/* A task that lives long and mostly waits (a stream of notifications, say) earns a share of the time that passes. */
+static bool is_over(const task *t, int64_t now)
+{
+    if (t->budget_ns == INT64_MAX) return false;
+    return t->use.cpu_ns + cost_ns(t->h) > t->budget_ns + (now - t->budget_from_ns) / HOST_BUDGET_SHARE;
+}
+
 int budget__condemn(lua_State *L, task *t, err_kind kind)
 {
     t->condemned = kind;
     /* From now on only close handlers run; what they do is bounded too. */
     t->budget_ns = t->use.cpu_ns + cost_ns(t->h) + CONDEMNED_NS;
+    t->budget_from_ns = mono_ns();
     t->cancel_at_ns = DEADLINE_NEVER;
     return budget__rethrow(L, t);
 }
@@ -169,8 +177,7 @@ void budget__hook(lua_State *L, lua_Debug *ar)
     if (!t || !h->cur) return;
     int64_t now = mono_ns();
     if (now < atomic_load(&h->slice_end_ns)) return;
-    bool over = t->use.cpu_ns + cost_ns(h) > t->budget_ns;
-    if (over) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
+    if (is_over(t, now)) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
     if (t->cancelled && now > t->cancel_at_ns && t->phase == PHASE_BODY) budget__condemn(L, t, ERR_CANCELLED);
     if (!host__may_yield(L)) {
         stuck(L, h, t);

@@ -16,6 +16,7 @@ typedef struct task task;
 
 #define HOST_SLICE_US_DEFAULT   2000
 #define HOST_BUDGET_MS_DEFAULT  5000
+#define HOST_BUDGET_SHARE       20 /* a task's budget grows by 1/20 of the time that passes */
 #define HOST_HARD_MS_DEFAULT    500
 #define HOST_GRACE_MS_DEFAULT   200
 #define HOST_CLEANUP_MS_DEFAULT 3000

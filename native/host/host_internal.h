@@ -43,6 +43,7 @@ struct task {
     err_kind condemned;   /* the error that no pcall may keep: ERR_BUDGET or ERR_CANCELLED; else ERR_NONE */
     int64_t cancel_at_ns; /* from here on a cancelled task gets an error thrown in */
     int64_t budget_ns;    /* cpu_ns at which the budget is used up; INT64_MAX: never */
+    int64_t budget_from_ns;
     int64_t cleanup_end_ns;
     task_usage use;
     char reason[96]; /* of the cancellation */

@@ -99,7 +99,7 @@ static int body_k(lua_State *L, int status, lua_KContext ctx)
     t->phase = PHASE_CLEANUP;
     t->condemned = ERR_NONE;
     t->cleanup_end_ns = mono_ns() + h->cfg.cleanup_ms * 1000000;
-    t->budget_ns = t->use.cpu_ns + h->cfg.cleanup_ms * 1000000;
+    task_set_budget(t, h->cfg.cleanup_ms);
     if (status == LUA_ERRMEM) {
         err e = {0};
         err_set(&e, ERR_NO_MEMORY, "the scripts' memory is used up (cap: %zu MiB)", h->cfg.memory_max >> 20);
@@ -277,7 +277,7 @@ static task *task_new(host *h)
     t->h = h;
     t->refs = 1;
     t->ud_ref = t->data_ref = t->cleanup_ref = LUA_NOREF;
-    t->budget_ns = h->cfg.budget_ms < 0 ? INT64_MAX : h->cfg.budget_ms * 1000000;
+    task_set_budget(t, h->cfg.budget_ms);
     lua_pushcfunction(M, l_new_thread); // fn
     lua_pushlightuserdata(M, t);        // fn task
     if (lua_pcall(M, 1, 0, 0) == LUA_OK) return t;
@@ -323,6 +323,7 @@ task *task_current(lua_State *L) { return host_of(L)->running; }
 
 void task_set_budget(task *t, int64_t budget_ms)
 {
+    t->budget_from_ns = mono_ns();
     t->budget_ns = budget_ms < 0 ? INT64_MAX : t->use.cpu_ns + budget_ms * 1000000;
 }
 

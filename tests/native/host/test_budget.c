@@ -63,6 +63,15 @@ static void a_spent_budget_is_an_error_with_a_place(void **state)
     }
 }
 
+static void a_task_that_mostly_waits_earns_budget(void **state)
+{
+    /* 2 ms of work in each 100 ms is less than the twentieth that it earns, so that it outlives its 20 ms. */
+    assert_script(*state,
+                  "local t = loop.spawn(function() loop.set_budget(20) for i = 1, 20 do local t0 = loop.now_ns() "
+                  "while loop.now_ns() - t0 < 2e6 do end loop.sleep_ms(100) end return 'alive' end) return t:await()",
+                  "alive");
+}
+
 static void code_that_cannot_be_suspended_has_a_hard_limit(void **state)
 {
     assert_script(*state,
@@ -159,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BUDGET_TEST(a_runaway_task_does_not_delay_the_others),
         BUDGET_TEST(a_spent_budget_is_an_error_with_a_place),
+        BUDGET_TEST(a_task_that_mostly_waits_earns_budget),
         BUDGET_TEST(code_that_cannot_be_suspended_has_a_hard_limit),
         BUDGET_TEST(an_honest_task_keeps_its_results_through_preemption),
         cmocka_unit_test(an_unlimited_task_may_run_long),

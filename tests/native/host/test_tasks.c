@@ -132,6 +132,21 @@ static void the_host_s_end_cleans_up_after_its_tasks(void **state)
     assert_int_equal(o[1].e.kind, ERR_CANCELLED);
 }
 
+static void a_close_handler_may_wait_unless_the_task_is_cancelled(void **state)
+{
+    static const char SCRIPT[] =
+        "local slept local function closer() return setmetatable({}, {__close = function() slept = loop.sleep_ms(1) "
+        "end}) end "
+        "local t = loop.spawn(function() local x <close> = closer() %s end) loop.sleep_ms(2) t:cancel() t:await() "
+        "return tostring(slept)";
+    static const char *const CASES[][2] = {{"", "true"}, {"error('x')", "true"}, {"loop.sleep_ms(60000)", "nil"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char script[512];
+        snprintf(script, sizeof script, SCRIPT, CASES[i][0]);
+        assert_script(*state, script, CASES[i][1]);
+    }
+}
+
 static void task_data_is_inherited(void **state)
 {
     fixture *f = *state;
@@ -224,6 +239,7 @@ int main(void)
         TASK_TEST(a_cancelled_task_that_goes_on_is_stopped_after_the_grace),
         TASK_TEST(cleanup_runs_last_first_however_the_task_ends),
         cmocka_unit_test(the_host_s_end_cleans_up_after_its_tasks),
+        TASK_TEST(a_close_handler_may_wait_unless_the_task_is_cancelled),
         TASK_TEST(task_data_is_inherited),
         TASK_TEST(channels_pass_values_in_order),
         TASK_TEST(exec_gives_output_and_code),
