@@ -1,0 +1,108 @@
+-- SPDX-License-Identifier: MIT
+local call = require("cli.call")
+local json = require("lunette.json")
+local loop = require("lunette.loop")
+local render = require("lunette.render")
+
+-- Runs `lunette …` -> { code, stdout, stderr }.
+local function lunette(...) return assert(loop.exec({ argv = { "/proc/self/exe", ... }, timeout_ms = 60000 })) end
+
+describe("lunette call #unit", function()
+  it("reads NAME=VALUE words, lists and chained calls", function()
+    local steps = assert(call.parse_steps({ "a", "x=1", "y=", "z={\"k\":2}", "l=p", "l=q=r", "then", "b", "handle=@" }))
+    assert.equal(2, #steps)
+    assert.equal("a", steps[1].tool)
+    assert.same({ x = "1", y = "", z = '{"k":2}', l = { "p", "q=r" } }, { x = steps[1].arguments.x, y = steps[1].arguments.y,
+      z = steps[1].arguments.z, l = { table.unpack(steps[1].arguments.l) } })
+    assert.same({ handle = "@" }, steps[2].arguments)
+  end)
+
+  it("says what it does not understand", function()
+    for _, row in ipairs({ { { "x=1" }, "the tool comes first" }, { { "a", "b" }, "no NAME=VALUE" }, { { "then" }, "a call before it" },
+      { { "a", "then" }, "a call behind it" } }) do
+      local steps, why = call.parse_steps(row[1])
+      assert.is_nil(steps)
+      assert.matches(row[2], why, 1, true)
+    end
+  end)
+
+  it("exit codes: 0 done, 1 the answer is an error, 2 the call cannot be understood", function()
+    local done = lunette("call", "inspect_process", "view=list", "--json")
+    assert.equal(0, done.code, done.stderr)
+    assert.equal("list", json.decode(done.stdout).data.view)
+    done = lunette("call", "query_snapshot", "handle=00000000000000000000", "--json")
+    assert.equal(1, done.code)
+    assert.equal("HandleNotFound", json.decode(done.stdout).error.kind)
+    for _, words in ipairs({ { "nosuch" }, { "inspect_process", "nonsense" }, { "inspect_process", "--nosuch" }, { "inspect_process",
+      "viw=list" },
+      { "inspect_process", "--scopes", "nosuch" }, { "query_snapshot", "handle=@" }, { "inspect_process", "--config", "/nonexistent" } }) do
+      done = lunette("call", table.unpack(words))
+      assert.equal(2, done.code, table.concat(words, " "))
+    end
+    assert.matches('Did you mean "query_snapshot"?', lunette("call", "query_snapshut").stderr, 1, true)
+  end)
+
+  it("--scopes acts as a token with these scopes", function()
+    local done = lunette("call", "inspect_process", "view=list", "--scopes", "eventpipe", "--json")
+    assert.equal(1, done.code)
+    assert.equal("PermissionDenied", json.decode(done.stdout).error.kind)
+  end)
+
+  it("TOOL --help prints the parameters from the declaration; no tool lists them", function()
+    local done = lunette("call", "inspect_process", "--help")
+    assert.equal(0, done.code)
+    assert.matches("durationSeconds=int", done.stdout, 1, true)
+    assert.matches("one of list, info, capabilities", done.stdout, 1, true)
+    assert.matches("memory_trend%s+low risk, needs read%-counters", done.stdout)
+    done = lunette("call")
+    assert.equal(0, done.code)
+    assert.matches("query_snapshot", done.stdout, 1, true)
+  end)
+
+  it("prints for people by default: the sentence, and the next calls as lines to paste", function()
+    local done = lunette("call", "query_snapshot", "latestOfKind=gc-events")
+    assert.matches("^There is no living gc%-events handle%.\nNotFound %(gc%-events%)\n", done.stdout)
+    assert.matches("lunette call collect_events kind=gc", done.stdout, 1, true)
+  end)
+
+  it("writes nothing but the answer on standard output", function()
+    local done = lunette("call", "inspect_process", "view=list", "--json")
+    assert.equal(1, select(2, done.stdout:gsub("\n", "")))
+    assert.is_table(json.decode(done.stdout))
+  end)
+end)
+
+describe("lunette.render #unit", function()
+  it("shows tables, nested records and short lists", function()
+    local text = render.answer({ summary = "S.", hints = {}, data = {
+      rows = { { name = "a", value = 1.5, unit = "ms" }, { name = "long name", value = 20 } }, heapBytes = 3145728, notes = json.array({}),
+      inner = { deep = true },
+    } })
+    assert.matches("name       value  unit", text, 1, true)
+    assert.matches("a            1.5  ms", text, 1, true)
+    assert.matches("long name     20", text, 1, true)
+    assert.matches("heapBytes  3.0 MiB", text, 1, true)
+    assert.matches("notes: none", text, 1, true)
+    assert.matches("inner:\n  deep  true", text, 1, true)
+  end)
+
+  it("says how many rows it leaves out", function()
+    local rows = {}
+    for i = 1, 75 do rows[i] = { n = i } end
+    assert.matches("15 more; --json has all", render.answer({ summary = "S.", data = { rows = rows } }), 1, true)
+  end)
+
+  it("chains a question about a handle behind the call that made it, and quotes for the shell", function()
+    local hint = { nextTool = "query_snapshot", suggestedArguments = { handle = "H1", view = "byProvider" }, reason = "r" }
+    assert.equal("lunette call collect_events kind=counters then query_snapshot view=byProvider handle=@",
+      render.command(hint, "collect_events kind=counters", "H1"))
+    hint = { nextTool = "t", suggestedArguments = { x = "it's; rm", l = json.array({ "a" }) } }
+    assert.equal([[lunette call t l='["a"]' x='it'\''s; rm']], render.command(hint))
+  end)
+
+  it("a preview says how to go on", function()
+    local hint = { nextTool = "t", reason = "r", suggestedArguments = { n = 1, _dotnetDiagnostics = { acknowledgement = {} } } }
+    local text = render.answer({ summary = "S.", hints = { hint }, safetyApproval = {} })
+    assert.matches("lunette call t n=1 --approve", text, 1, true)
+  end)
+end)
