@@ -71,9 +71,23 @@ else
   "$lunette" ps
   echo
 fi
+shown=0 waits=
 for pid in $pids; do
-  echo "── triage of process $pid ──────────────────────────────────────"
-  "$lunette" call inspect_process view=triage processId="$pid" || true
+  shown=$((shown + 1))
+  [ $shown -le 8 ] || break
+  "$lunette" call inspect_process view=triage processId="$pid" >"$tmp/triage.$pid" 2>&1 &
+  waits="$waits $!"
+done
+for job in $waits; do wait "$job" || true; done
+shown=0
+for pid in $pids; do
+  shown=$((shown + 1))
+  if [ $shown -gt 8 ]; then
+    echo "(more than 8 processes: only the first 8 are shown)"
+    break
+  fi
+  echo "-- triage of process $pid"
+  cat "$tmp/triage.$pid"
   echo
 done
 [ -z "${ONCE:-}" ] || exit 0

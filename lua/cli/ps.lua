@@ -11,16 +11,16 @@ local M = {}
 
 M.summary = "list the .NET processes of this machine"
 M.help = [[
-usage: lunette ps [--filter TEXT] [--json]
+usage: lunette ps [--filter TEXT] [--json | --pids]
 
 Lists the .NET processes that can be reached, and names each one that is seen but cannot be, with the cause and the cure.
 
   --filter TEXT  only processes whose command line contains TEXT, in any letter case
   --json         one JSON object: {"processes":[...],"unreachable":[...]}
+  --pids         just the ids of those that can be reached, one a line, for scripts
 
-Columns: PID, VERSION of the runtime, PROGRAM (entry assembly), RSS, CPU% (of one core, mean since its start, as ps(1) has it), THR (its
-threads),
-CONT (yes: in a container of cgroup v2), COMMAND LINE.
+Columns: PID, VERSION of the runtime, PROGRAM (entry assembly), RSS, CPU% (of one core, mean since its start, as ps(1) has it),
+THR (its threads), CONT (yes: in a container of cgroup v2), COMMAND LINE.
 ]]
 
 local ROW_ORDER <const> = { __order = {
@@ -132,12 +132,16 @@ end
 --- lunette ps. 0 also when there is none: that is an answer.
 ---@param args string[]
 function M.main(args)
-  local given, err = options.parse(args, { ["--filter"] = "value", ["--json"] = "flag" })
+  local given, err = options.parse(args, { ["--filter"] = "value", ["--json"] = "flag", ["--pids"] = "flag" })
   if not given then return terminal.usage("ps", err) end
   if #given > 0 then return terminal.usage("ps", "ps takes no operand: " .. given[1]) end
   local found
   found, err = process.discover()
   if not found then return terminal.fail("ps", err) end
+  if given.pids then
+    for _, endpoint in ipairs(process.filter(found, given.filter)) do sys.write(endpoint.pid .. "\n") end
+    return 0
+  end
   local rows, clock = {}, proc.clock()
   for _, endpoint in ipairs(process.filter(found, given.filter)) do rows[#rows + 1] = row_of(endpoint, clock) end
   sys.write(given.json and as_json(rows, found) or as_text(rows, found, given.filter))
