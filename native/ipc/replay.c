@@ -442,7 +442,7 @@ static int parse_args(int argc, char **argv, const char **file, const char **dir
     return -1;
 }
 
-int replay_main(int argc, char **argv)
+int replay__run(int argc, char **argv)
 {
     const char *file = NULL, *dir = getenv("TMPDIR");
     char name[128];
@@ -466,4 +466,30 @@ int replay_main(int argc, char **argv)
     run(listener);
     if (server.connections == 0) recording_free(&server.rec); /* else a thread may still read it */
     return 0;
+}
+
+/* Whoever looks for a process's socket looks into the TMPDIR that /proc tells of it, which is the one that it was
+ * started with: start again. */
+static void start_in(const char *dir, int argc, char **argv)
+{
+    const char *now = getenv("TMPDIR");
+    char **again = mem_calloc((size_t)argc + 2, sizeof *again);
+    if (again && (!now || strcmp(now, dir) != 0) && setenv("TMPDIR", dir, 1) == 0) {
+        again[0] = program_invocation_name;
+        memcpy(again + 1, argv, (size_t)argc * sizeof *argv);
+        (void)execv("/proc/self/exe", again);
+    }
+    free(again);
+}
+
+int replay_main(int argc, char **argv)
+{
+    static const char option[] = "--socket-dir";
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], option) == 0 && i + 1 < argc)
+            start_in(argv[i + 1], argc, argv);
+        else if (strncmp(argv[i], option, sizeof option - 1) == 0 && argv[i][sizeof option - 1] == '=')
+            start_in(argv[i] + sizeof option, argc, argv);
+    }
+    return replay__run(argc, argv);
 }

@@ -10,6 +10,10 @@
 #define REPLAY_OBJECTS_MAX 4000000u
 #define REPLAY_TRACE_SIZE  48 /* payload of the Trace object */
 
+/* ---- replay.c -----------------------------------------------------------------------------------------------------
+ */
+int replay__run(int argc, char **argv); /* replay_main in this very process, whatever its TMPDIR is */
+
 /* ---- replay_file.c ------------------------------------------------------------------------------------------------
  */
 typedef enum replay_kind { REPLAY_METADATA, REPLAY_EVENTS, REPLAY_STACKS, REPLAY_SEQUENCE_POINT } replay_kind;

@@ -12,7 +12,6 @@
 
 #include "clr/clr.h"
 #include "ipc/fake.h"
-#include "ipc/replay.h"
 #include "ipc/replay_internal.h"
 #include "nettrace/nettrace.h"
 
@@ -38,7 +37,7 @@ static pid_t start(const char *const *options)
         int n = 4;
         for (; *options; options++)
             argv[n++] = (char *)(uintptr_t)*options;
-        _exit(replay_main(n, argv));
+        _exit(replay__run(n, argv));
     }
     (void)close(p[1]);
     ssize_t n = read(p[0], line, sizeof line - 1); /* it says when it is ready */
