@@ -17,21 +17,26 @@ local LITTLE_CPU_UNKNOWN_TOPOLOGY <const> = {
   "cpu", "<", 20, "%", "cpu-usage", "Little CPU; how many cores that is cannot be told: the target did not announce its processors.",
 }
 
--- signals: all must be observed. supports: conditions that must all hold. unless: signals that must not be there. contradicts: conditions
--- that speak against it when they hold. stronger: when all hold, confidence rises to the second value. next: the step.
+-- For what is plain without it: no core is near saturation.
+local SPARE_CPU <const> = {
+  "cores", "<", 0.8, "cores", "cpu-usage", "No core is near saturation: threads are held rather than computing.",
+}
+
+-- signals: all must be observed. cpu: the condition on CPU. unless: signals that must not be there. stronger: when all its conditions hold,
+-- confidence rises to its first word. contradicts: conditions that speak against it when they hold. next: the step.
 M.RULES = {
   {
-    name = "work.waiting-or-backpressure", signals = { "threadpool.queue", "requests.p95" }, little_cpu = true,
+    name = "work.waiting-or-backpressure", signals = { "threadpool.queue", "requests.p95" }, cpu = LITTLE_CPU,
     unless = { "cpu.effective-core-consumption" }, confidence = "medium",
     summary = "Requests are slow while work queues and the CPU is nearly idle: work waits for something. What for, counters cannot tell.",
     next = { "collect_thread_snapshot", nil, "See where the threads wait." },
   },
   {
-    name = "threadpool.workers-held", signals = { "threadpool.starvation" }, little_cpu = true,
+    name = "threadpool.workers-held", signals = { "threadpool.starvation" }, cpu = SPARE_CPU,
     unless = { "cpu.effective-core-consumption" }, confidence = "low", stronger = {
       "medium", { "pool_threads_added", ">=", 1, "threads", "threadpool-thread-count", "The pool adds threads because none comes free." },
     },
-    summary = "Work items wait although the CPU is nearly idle: the pool's threads are held by something that blocks them.",
+    summary = "Work items wait although there is CPU to spare: the pool's threads are held by something that blocks them.",
     next = { "collect_events", { kind = "threadpool", durationSeconds = WINDOW_S }, "See how the pool grows and what is queued." },
   },
   {
@@ -105,9 +110,9 @@ local function weigh(rule, facts)
   return rule.stronger[1], evidence
 end
 
---- The condition for little CPU that can be judged; nil when it does not hold.
-local function little_cpu(facts)
-  local c = facts.cores and LITTLE_CPU or LITTLE_CPU_UNKNOWN_TOPOLOGY
+--- The rule's condition on CPU in the form that can be judged; nil when it does not hold.
+local function cpu_condition(rule, facts)
+  local c = facts.cores and rule.cpu or LITTLE_CPU_UNKNOWN_TOPOLOGY
   return levels.holds(facts[c[1]], c[2], c[3]) and c or nil
 end
 
@@ -120,8 +125,8 @@ end
 local function judge(rule, facts, by_name, process_id)
   if not all_observed(rule.signals, by_name) or any_observed(rule.unless, by_name) then return nil end
   local supporting = {}
-  local cpu = rule.little_cpu and little_cpu(facts)
-  if rule.little_cpu and not cpu then return nil end
+  local cpu = rule.cpu and cpu_condition(rule, facts)
+  if rule.cpu and not cpu then return nil end
   for _, name in ipairs(rule.signals) do
     for _, e in ipairs(by_name[name].evidence) do supporting[#supporting + 1] = e end
   end

@@ -3,7 +3,6 @@
 #if LUNETTE_WEB
 using System.Net;
 using System.Net.Sockets;
-using System.Text;
 using Microsoft.AspNetCore.Builder;
 using Microsoft.AspNetCore.Hosting.Server;
 using Microsoft.AspNetCore.Hosting.Server.Features;
@@ -36,6 +35,7 @@ internal sealed class Web : Threads, IListens
     private static Task Answer(HttpContext context)
     {
         if (context.Request.Path == "/slow") Thread.Sleep(SlowMs); // on purpose: the mistake that this mode shows
+        context.Response.ContentLength = 3;
         return context.Response.WriteAsync("ok\n");
     }
 
@@ -43,21 +43,32 @@ internal sealed class Web : Threads, IListens
 
     private void Ask()
     {
-        var request = Encoding.ASCII.GetBytes("GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        var answer = new byte[4096];
         while (Running)
         {
             try
             {
-                using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
+                using var socket = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp) { ReceiveTimeout = 60_000 };
                 socket.Connect(IPAddress.Loopback, Port);
-                socket.Send(request);
-                while (socket.Receive(answer) > 0) { }
+                while (Running) Exchange(socket);
             }
             catch (SocketException)
             {
                 // an overloaded server drops connections: the client comes again
             }
+        }
+    }
+
+    /// <summary>One request over a connection that stays open; the answer ends with its three bytes of body.</summary>
+    private static void Exchange(Socket socket)
+    {
+        socket.Send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"u8);
+        Span<byte> answer = stackalloc byte[1024];
+        int n = 0;
+        while (!answer[..n].EndsWith("\r\n\r\nok\n"u8))
+        {
+            int got = socket.Receive(answer[n..]);
+            if (got == 0) throw new SocketException((int)SocketError.ConnectionReset);
+            n += got;
         }
     }
 }
