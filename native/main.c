@@ -205,9 +205,7 @@ static int start_command(command_run *run)
     return EXIT_SUCCESS;
 }
 
-/* ---- signals
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- signals ---- */
 
 /* The first one ends the process in good order: tasks are cancelled and clean up. The second one ends it at once. */
 static void on_end_signal(void *arg, int signo)

@@ -178,9 +178,7 @@ static int l_unbase64url(lua_State *L)
     return 1;
 }
 
-/* ---- digests
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- digests ---- */
 
 /* crypto.sha256(s) -> 32 bytes */
 static int l_sha256(lua_State *L)

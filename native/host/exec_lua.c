@@ -119,9 +119,7 @@ static void on_cancel(void *owner)
     if (j->child) loop_child_kill(j->child, SIGKILL);
 }
 
-/* ---- start
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- start ---- */
 
 static int open_pipe(stream *s, bool child_reads, int *child_fd, err *e)
 {

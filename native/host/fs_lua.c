@@ -46,9 +46,7 @@ static const char *check_path(lua_State *L, int idx)
     return s;
 }
 
-/* ---- read
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- read ---- */
 
 /* Reads to the end of fd into *b, whose cap is one byte more than what is allowed. 0, or an errno. */
 static int read_all(int fd, buf *b)
@@ -106,9 +104,7 @@ static int l_read(lua_State *L)
     return 1;
 }
 
-/* ---- write
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- write ---- */
 
 /* Makes the folders of path (all of it, or all but its last name) with mode 0700. 0, or an errno. */
 static int make_folders(const char *path, bool all)
@@ -192,9 +188,7 @@ static int l_remove(lua_State *L)
     return 1;
 }
 
-/* ---- look
- * ------------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- look ---- */
 
 static int l_dir_gc(lua_State *L)
 {

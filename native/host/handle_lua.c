@@ -46,9 +46,7 @@ static int l_task_gc(lua_State *L)
     return 0;
 }
 
-/* ---- await
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- await ---- */
 
 void task__wake_waiters(task *t)
 {
@@ -117,9 +115,7 @@ static int l_task_await(lua_State *L)
     return host_await(L, future_ref(w->f), timeout, push_results, NULL);
 }
 
-/* ---- the rest
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the rest ---- */
 
 static int l_task_cancel(lua_State *L)
 {

@@ -45,7 +45,12 @@ static int l_panic(lua_State *L)
 static void collect_when_idle(void *arg)
 {
     host *h = (host *)arg;
+    int64_t due = h->last_run_ns + (int64_t)IDLE_GC_MS * 1000000;
     h->gc_timer = NULL;
+    if (mono_ns() < due) { /* not idle: a full collection would hold up whoever is at work */
+        h->gc_timer = loop_timer_at(h->l, due, collect_when_idle, h);
+        return;
+    }
     lua_gc(h->L, LUA_GCCOLLECT);
     malloc_trim(0);
     h->mem_after_gc = h->mem_used;
@@ -55,16 +60,12 @@ static bool on_idle(void *arg)
 {
     host *h = (host *)arg;
     bool more = task__run_round(h);
-    /* Under load the timer is pushed on, so that no request waits for a full collection. */
-    if (more || h->mem_used > h->mem_after_gc + IDLE_GC_GROWTH) {
-        if (!h->gc_timer) h->gc_timer = loop_timer_at(h->l, deadline_in_ms(IDLE_GC_MS), collect_when_idle, h);
-    }
+    if (!h->gc_timer && h->mem_used > h->mem_after_gc + IDLE_GC_GROWTH)
+        h->gc_timer = loop_timer_at(h->l, deadline_in_ms(IDLE_GC_MS), collect_when_idle, h);
     return more;
 }
 
-/* ---- life
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---- */
 
 static int64_t or_default(int64_t v, int64_t d) { return v == 0 ? d : v; }
 

@@ -95,6 +95,7 @@ struct host {
     /* idle collection */
     loop_timer *gc_timer;
     size_t mem_after_gc;
+    int64_t last_run_ns; /* when a task was resumed last */
 };
 
 /* task.c */

@@ -348,9 +348,7 @@ static int l_encode(lua_State *L)
     return 1;
 }
 
-/* ---- decode
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- decode ---- */
 
 /* A finalizer that runs while Lua tables are made here may decode too: it then finds the reader busy and gets one of
  * its own. */
@@ -448,9 +446,7 @@ static int l_decode(lua_State *L)
     return ok ? 1 : host_push_err(L, &e);
 }
 
-/* ---- marks
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- marks ---- */
 
 /* json.array(t?) -> t, marked as an array */
 static int l_array(lua_State *L)

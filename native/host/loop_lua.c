@@ -12,9 +12,7 @@
 #define TIMER_TYPE  "lunette.timer"
 #define SIGNALS_KEY "lunette.signals"
 
-/* ---- time
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- time ---- */
 
 static int l_now_ms(lua_State *L)
 {
@@ -80,9 +78,7 @@ static int l_sleep_ms(lua_State *L)
     return host_await(L, future_ref(s->f), -1, NULL, NULL);
 }
 
-/* ---- tasks
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- tasks ---- */
 
 /* Starts a task from the function and its n arguments on top of L; pops them. NULL without memory. */
 static task *spawn_from(lua_State *L, int nargs)
@@ -157,9 +153,7 @@ static int l_stats(lua_State *L)
     return 1;
 }
 
-/* ---- timers
- * -----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- timers ---- */
 
 /* The userdata keeps itself alive (self_ref) while the timer is set, and its function as its user value. */
 typedef struct timer_ud {
