@@ -26,7 +26,8 @@ typedef struct source_cfg {
     const char *save_to;     /* live only: the raw stream goes to this file (0600, made new); NULL: nowhere */
     uint64_t save_max;       /* 0: SOURCE_SAVE_MAX */
     /* On the source's thread: there is something new to take (more may follow without another call until something was
-     * taken), or, once and last, the end: after the call with last set, arg is not touched again. Must not wait. */
+     * taken), or, once and last, the end: after the call with last set, arg is not touched again. Must not wait, nor
+     * call the source: its lock may be held. */
     void (*wake)(void *arg, bool last);
     void *arg;
 } source_cfg;

@@ -49,6 +49,8 @@ void fake_wait_closed(int fd); /* until the client closes */
 size_t fake_info(uint8_t *out, int form);
 
 uint64_t own_start_time(void);
+/* Call it first in main: a thread sanitizer starts a thread of its own with the first of ours. */
+void fake_warm_up(void);
 int count_fds(void);
 int count_threads(void);
 /* Waits (bounded) until both are no more than they were. */

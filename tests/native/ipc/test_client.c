@@ -63,7 +63,7 @@ static void serve_error(fake *f, int fd, const ipc_request *r, slice raw)
 {
     (void)r;
     (void)raw;
-    fake_error(fd, *(uint32_t *)f->arg);
+    fake_error(fd, *(_Atomic uint32_t *)f->arg);
     fake_wait_closed(fd);
 }
 static void serve_half(fake *f, int fd, const ipc_request *r, slice raw)
@@ -72,7 +72,7 @@ static void serve_half(fake *f, int fd, const ipc_request *r, slice raw)
     (void)raw;
     uint8_t p[1024], m[1100];
     size_t n = fake_answer(m, true, p, fake_info(p, 3));
-    fake_write(fd, m, *(size_t *)f->arg < n ? *(size_t *)f->arg : n);
+    fake_write(fd, m, *(_Atomic size_t *)f->arg < n ? *(_Atomic size_t *)f->arg : n);
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ static void process_info_falls_back_by_the_answer(void **state)
 static void another_error_is_no_reason_to_fall_back(void **state)
 {
     (void)state;
-    uint32_t hr = IPC_E_BAD_ENCODING;
+    _Atomic uint32_t hr = IPC_E_BAD_ENCODING;
     fake f = {0};
     fake_start(&f, serve_error, &hr, 0);
     ipc_endpoint ep = fake_endpoint(&f);
@@ -129,7 +129,7 @@ static void an_answer_in_single_bytes_is_read(void **state)
 static void a_connection_closed_at_any_byte_is_told(void **state)
 {
     (void)state;
-    size_t bytes = 0;
+    _Atomic size_t bytes = 0;
     fake f = {0};
     fake_start(&f, serve_half, &bytes, 0);
     ipc_endpoint ep = fake_endpoint(&f);
@@ -274,7 +274,7 @@ static void serve_environment(fake *f, int fd, const ipc_request *r, slice raw)
 {
     (void)raw;
     assert_int_equal(r->command, IPC_ENVIRONMENT);
-    const size_t *n = f->arg; /* bytes that come; 26 are announced */
+    const _Atomic size_t *n = f->arg; /* bytes that come; 26 are announced */
     fake_ok(fd, "\x1A\0\0\0\0\0", 6);
     uint8_t p[26] = "\x02\0\0\0\x04\0\0\0A\0=\0b\0\0\0\x03\0\0\0C\0=\0\0";
     fake_write_slowly(fd, p, *n);
@@ -283,7 +283,7 @@ static void serve_environment(fake *f, int fd, const ipc_request *r, slice raw)
 static void the_environment_is_read_from_the_continuation(void **state)
 {
     (void)state;
-    size_t n = 26;
+    _Atomic size_t n = 26;
     fake f = {0};
     fake_start(&f, serve_environment, &n, 0);
     ipc_endpoint ep = fake_endpoint(&f);
@@ -305,13 +305,14 @@ static void serve_resume(fake *f, int fd, const ipc_request *r, slice raw)
 {
     (void)r;
     (void)raw;
-    fake_ok(fd, f->arg, 4);
+    uint32_t hr = *(_Atomic uint32_t *)f->arg;
+    fake_ok(fd, &hr, sizeof hr);
 }
 
 static void an_ok_with_a_code_other_than_zero_is_a_failure(void **state)
 {
     (void)state;
-    uint32_t hr = 0;
+    _Atomic uint32_t hr = 0;
     fake f = {0};
     fake_start(&f, serve_resume, &hr, 0);
     ipc_endpoint ep = fake_endpoint(&f);
@@ -326,8 +327,8 @@ static void an_ok_with_a_code_other_than_zero_is_a_failure(void **state)
 static void no_descriptor_stays_open(void **state)
 {
     (void)state;
-    size_t half = 30;
-    uint32_t hr = IPC_E_FAIL;
+    _Atomic size_t half = 30;
+    _Atomic uint32_t hr = IPC_E_FAIL;
     int fds = count_fds(), threads = count_threads();
     static const fake_serve servers[] = {serve_info,  serve_nothing, serve_garbage,
                                          serve_error, serve_half,    serve_slowly};
@@ -362,5 +363,6 @@ int main(void)
         cmocka_unit_test(an_ok_with_a_code_other_than_zero_is_a_failure),
         cmocka_unit_test(no_descriptor_stays_open),
     };
+    fake_warm_up();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -550,7 +550,8 @@ static void each_allocation_failure_is_an_error_and_leaks_nothing(void **state)
         mem_fail_at(n);
         int rc = ipc_session_open(&ep, &cfg, deadline_in_ms(5000), NULL, &s, &e);
         if (rc == 0) {
-            ipc_session_stop(s, deadline_in_ms(1000)); /* the server's allocations fail as well: it may never hear of it */
+            ipc_session_stop(s,
+                             deadline_in_ms(1000)); /* the server's allocations fail as well: it may never hear of it */
             assert_true(ipc_session_wait(s, deadline_in_ms(10000)));
         } else {
             assert_int_equal(e.kind, -rc);
@@ -586,5 +587,6 @@ int main(void)
         cmocka_unit_test(a_slow_consumer_loses_nothing),
         cmocka_unit_test(each_allocation_failure_is_an_error_and_leaks_nothing),
     };
+    fake_warm_up();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

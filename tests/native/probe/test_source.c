@@ -54,8 +54,16 @@ static void wait_last(consumer *c)
 static void wait_ready(consumer *c, source *s)
 {
     pthread_mutex_lock(&c->lock);
-    while (!source_ready(s))
-        pthread_cond_wait(&c->some, &c->lock);
+    for (int seen = -1; seen != c->wakes;) {
+        seen = c->wakes;
+        pthread_mutex_unlock(&c->lock); /* wake comes with the source's lock held */
+        bool ready = source_ready(s);
+        pthread_mutex_lock(&c->lock);
+        if (ready) break;
+        while (seen == c->wakes)
+            pthread_cond_wait(&c->some, &c->lock);
+        seen = -1;
+    }
     pthread_mutex_unlock(&c->lock);
 }
 /* Takes until the end; asserts the order of time; returns how many. */
@@ -604,5 +612,6 @@ int main(void)
         cmocka_unit_test(saving_is_bounded_and_a_full_disk_is_told),
         cmocka_unit_test(a_session_that_cannot_start_leaves_no_file),
     };
+    fake_warm_up();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
