@@ -175,6 +175,11 @@ function M.collect(ctx, source, options)
     state, err = capture(ctx, source, plan)
   end
   if not state then return nil, err end
+  local summary = state.result.summary
+  if source.path and not summary.complete and (summary.events or 0) == 0 then
+    return nil, errors.invalid("traceFilePath", ("%s holds no event that can be read: %s."):format(source.path:match("[^/]+$"),
+      summary.incomplete_reason or "it is empty"))
+  end
   local artifact = artifact_of(source, plan, state)
   if state.result.ended == "stream-end" and source.process and #artifact.counters == 0 and #artifact.meters == 0 then
     return nil, errors.new("ProcessExited", ("Process %d ended %.1f s into the window, before it told a counter.")

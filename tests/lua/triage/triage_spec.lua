@@ -195,6 +195,22 @@ describe("triage", function()
   end)
 end)
 
+describe("triage of the recorded session", function()
+  it("sees slow requests that wait while the CPU is idle", function()
+    local kit = require("support.framework_kit")
+    local artifact = assert(require("collectors.counters").collect(kit.ctx(), { path = require("lunette.sys").home
+      .. "/tests/data/demo.nettrace" }, { meters = triage.METERS, interval_s = 1, max_series = triage.MAX_SERIES }))
+    local r = triage.judge(artifact)
+    assert.equal("degraded", r.assessment)
+    assert.equal("threadpool-starvation", r.verdict)
+    assert.equal("work.waiting-or-backpressure", r.hypotheses[1].name)
+    assert.is_truthy(by_name(r.hypotheses, "threadpool.workers-held"))
+    assert.near(0.0875, 0.03, r.evidence.effectiveCoreUsage)
+    assert.is_true(r.evidence.requestDurationP95 > 0.59 and r.evidence.requestDurationP95 < 0.65)
+    assert.equal(2, r.evidence.logicalProcessorCount)
+  end)
+end)
+
 describe("triage.indicators", function()
   local cases = {
     { "cpu-usage", 95, 90, "critical" }, { "cpu-usage", 80, 65, "high" }, { "cpu-usage", 50, 35, "elevated" },
