@@ -151,7 +151,9 @@ static int take_fields(nt_reader *r, nt_kind *k, cursor *c, bool v2)
         k->schema = nt_schema_build(&r->kinds_arena, specs, n);
         k->described = ok = k->schema != NULL;
     }
+    bool no_memory = r->scratch.failed || (f.temp.failed && f.temp.used < TEMP_BYTES / 2);
     arena_free(&f.temp);
+    if (no_memory) nt__no_memory(r); /* not the list's fault: kind_add gives up */
     if (!ok) {
         k->schema = NULL;
         k->fields_dropped = true;
@@ -249,6 +251,7 @@ static bool bind_id(nt_reader *r, nt_kind *k, uint32_t id)
 
 static int kind_add(nt_reader *r, nt_kind *k, int64_t at)
 {
+    if (r->status < 0) return r->status;
     if (r->n_kinds >= r->lim.kinds) return nt__fail(r, ERR_LIMIT, at, "more than %u kinds of event", r->lim.kinds);
     if (r->n_kinds == r->cap_kinds) {
         uint32_t cap = r->cap_kinds ? r->cap_kinds * 2 : 64;

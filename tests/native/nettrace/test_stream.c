@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* test_stream.c: what must hold of every stream, whichever version and however it comes: the same events in the same
+ * order, a located error where it is damaged, and all events before the damage. */
+#include "nettrace/writer.h"
+
+static const struct form {
+    const char *name;
+    bool v6, compressed;
+} forms[] = {{"V4 plain", false, false},
+             {"V4 compressed", false, true},
+             {"V6 plain", true, false},
+             {"V6 compressed", true, true}};
+#define N_FORMS (sizeof forms / sizeof *forms)
+
+static const char want[] = "Shop/Order/Start v3 10000 t11 c11 s1 p0 @1111 Number=110 Text=abc\n"
+                           "Shop/Order/Start v3 10050 t12 c12 s1 p1 @1111 Number=120 Text=abc\n"
+                           "Shop/Checked v0 10100 t11 c11 s2 p0 @2222\n"
+                           "Shop/Checked v0 10150 t12 c12 s2 p1 @2222\n"
+                           "Shop/Order/Start v3 10200 t13 c11 s3 p0 @3333 ABCDEFGHIJKLMNOP Number=112 Text=abc\n"
+                           "Shop/Order/Start v3 10250 t13 c12 s3 p1 @3333 ABCDEFGHIJKLMNOP Number=122 Text=abc\n"
+                           "Shop/Order/Start v3 12000 t11 c11 s4 p0 @4444 Number=110 Text=abc\n"
+                           "Shop/Order/Start v3 12050 t12 c12 s4 p1 @4444 Number=120 Text=abc\n"
+                           "Shop/Checked v0 11950 t13 c13 s1 p0 @0\n"
+                           "Shop/Checked v0 12100 t11 c11 s5 p0 @5555\n"
+                           "Shop/Checked v0 12150 t12 c12 s5 p1 @5555\n"
+                           "Shop/Order/Start v3 12200 t13 c11 s6 p0 @6666 ABCDEFGHIJKLMNOP Number=112 Text=abc\n"
+                           "Shop/Order/Start v3 12250 t13 c12 s6 p1 @6666 ABCDEFGHIJKLMNOP Number=122 Text=abc\n"
+                           "Shop/Checked v0 13000 t11 c11 s7 p0 @0\n";
+
+static void every_form_tells_the_same_events_in_order_of_time(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FORMS; i++) {
+        tw w;
+        heard h;
+        nt_stats st;
+        err e = {0};
+        nt_options o = nt_options_default();
+        tw_sample(&w, forms[i].v6, forms[i].compressed);
+        heard_init(&h);
+        assert_int_equal(hear(&h, &o, tw_bytes(&w), 0, &st, &e), 0);
+        assert_slice_str(buf_view(&h.text), want);
+        assert_int_equal(h.trace.version, forms[i].v6 ? 6 : 4);
+        assert_int_equal(h.trace.pid, 77);
+        assert_int_equal(h.trace.processors, 4);
+        assert_int_equal(h.trace.pointer_size, 8);
+        assert_int_equal(h.trace.frequency, 100000000);
+        assert_int_equal(h.trace.sync_unix_ns, INT64_C(1769854830123000000));
+        assert_int_equal(st.events, TW_SAMPLE_EVENTS);
+        assert_int_equal(st.lost, 0);
+        assert_int_equal(st.unknown_kind, 0);
+        assert_int_equal(st.out_of_order,
+                         1); /* the one at 11950: its thread was silent when 12000 was said to be sorted */
+        assert_int_equal(st.sequence_points, 2);
+        assert_int_equal(h.points, 2);
+        assert_int_equal(st.bytes, tw_bytes(&w).n);
+        heard_fini(&h);
+        tw_fini(&w);
+    }
+}
+
+static void pieces_of_any_size_change_nothing(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 2, 3, 7, 16, 61, 100, 333};
+    for (size_t i = 0; i < N_FORMS; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            tw w;
+            heard h;
+            err e = {0};
+            nt_options o = nt_options_default();
+            tw_sample(&w, forms[i].v6, forms[i].compressed);
+            heard_init(&h);
+            assert_int_equal(hear(&h, &o, tw_bytes(&w), sizes[k], NULL, &e), 0);
+            assert_slice_str(buf_view(&h.text), want);
+            heard_fini(&h);
+            tw_fini(&w);
+        }
+}
+
+static size_t lines_in(const buf *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++)
+        n += b->p[i] == '\n';
+    return n;
+}
+
+/* Each line of a is in b. */
+static bool all_in(const buf *a, const buf *b)
+{
+    const char *text = (const char *)a->p;
+    for (size_t at = 0; at < a->n;) {
+        size_t n = (size_t)((const char *)memchr(text + at, '\n', a->n - at) - (text + at)) + 1;
+        if (!memmem(b->p, b->n, text + at, n)) return false;
+        at += n;
+    }
+    return true;
+}
+
+static void a_stream_cut_anywhere_keeps_all_events_before_the_cut(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FORMS; i++)
+        for (int sorted = 0; sorted <= 1; sorted++) {
+            tw w;
+            heard whole;
+            err none = {0};
+            nt_options o = nt_options_default();
+            o.stream_order = !sorted;
+            tw_sample(&w, forms[i].v6, forms[i].compressed);
+            heard_init(&whole);
+            assert_int_equal(hear(&whole, &o, tw_bytes(&w), 0, NULL, &none), 0);
+            size_t before = 0, n = tw_bytes(&w).n;
+            for (size_t cut = 0; cut < n; cut++) {
+                heard h, bytewise;
+                err e = {0}, e2 = {0};
+                heard_init(&h);
+                heard_init(&bytewise);
+                assert_int_equal(hear(&h, &o, slice_of(tw_bytes(&w).p, cut), 0, NULL, &e), -ERR_TRUNCATED);
+                assert_true(e.has_offset);
+                assert_int_equal(e.offset, cut);
+                if (sorted)
+                    assert_true(all_in(&h.text, &whole.text));
+                else
+                    assert_memory_equal(h.text.p ? h.text.p : (uint8_t *)"", whole.text.p, h.text.n);
+                assert_true(lines_in(&h.text) >= before);
+                before = lines_in(&h.text);
+                assert_int_equal(hear(&bytewise, &o, slice_of(tw_bytes(&w).p, cut), 1, NULL, &e2), -ERR_TRUNCATED);
+                assert_slice(buf_view(&bytewise.text), buf_view(&h.text));
+                assert_string_equal(e2.message, e.message);
+                heard_fini(&h);
+                heard_fini(&bytewise);
+            }
+            assert_int_equal(before, TW_SAMPLE_EVENTS);
+            heard_fini(&whole);
+            tw_fini(&w);
+        }
+}
+
+static void a_flipped_byte_never_breaks_the_reader_and_its_error_tells_where(void **state)
+{
+    (void)state;
+    static const uint8_t flips[] = {0x01, 0x80, 0xFF};
+    for (size_t i = 0; i < N_FORMS; i++) {
+        tw w;
+        tw_sample(&w, forms[i].v6, forms[i].compressed);
+        size_t n = tw_bytes(&w).n, failed = 0;
+        for (size_t at = 0; at < n; at++)
+            for (size_t k = 0; k < sizeof flips; k++) {
+                heard h, bytewise;
+                nt_stats st;
+                err e = {0}, e2 = {0};
+                nt_options o = nt_options_default();
+                heard_init(&h);
+                heard_init(&bytewise);
+                w.out.p[at] ^= flips[k];
+                int rc = hear(&h, &o, tw_bytes(&w), 0, &st, &e);
+                if (k == 0) { /* in pieces the same happens, to the letter */
+                    assert_int_equal(hear(&bytewise, &o, tw_bytes(&w), 1, NULL, &e2), rc);
+                    assert_slice(buf_view(&bytewise.text), buf_view(&h.text));
+                    assert_string_equal(e2.message, e.message);
+                }
+                assert_true(st.events <= TW_SAMPLE_EVENTS * 3);
+                assert_true(st.memory_peak < (8u << 20));
+                if (rc < 0) {
+                    failed++;
+                    assert_true(e.has_offset && e.offset >= 0 && e.offset <= (int64_t)n);
+                    assert_true(e.message[0] != 0);
+                }
+                w.out.p[at] ^= flips[k];
+                heard_fini(&h);
+                heard_fini(&bytewise);
+            }
+        assert_true(failed > n / 4);
+        tw_fini(&w);
+    }
+}
+
+static void bytes_after_the_end_mark_are_not_looked_at(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FORMS; i++) {
+        tw w;
+        heard h;
+        err e = {0};
+        nt_options o = nt_options_default();
+        tw_sample(&w, forms[i].v6, forms[i].compressed);
+        buf_str(&w.out, "garbage");
+        heard_init(&h);
+        assert_int_equal(hear(&h, &o, tw_bytes(&w), 5, NULL, &e), 0);
+        assert_int_equal(h.events, TW_SAMPLE_EVENTS);
+        heard_fini(&h);
+        tw_fini(&w);
+    }
+}
+
+static void the_receiver_can_stop_the_reading(void **state)
+{
+    (void)state;
+    for (uint64_t stop = 1; stop <= TW_SAMPLE_EVENTS; stop++) {
+        tw w;
+        heard h;
+        err e = {0};
+        nt_options o = nt_options_default();
+        tw_sample(&w, false, true);
+        heard_init(&h);
+        h.stop_at = stop;
+        assert_int_equal(hear(&h, &o, tw_bytes(&w), 0, NULL, &e), -ERR_CANCELLED);
+        assert_int_equal(h.events, stop - 1);
+        heard_fini(&h);
+        tw_fini(&w);
+    }
+}
+
+static const struct bad_head {
+    const char *why;
+    const char *bytes;
+    size_t n;
+    err_kind kind;
+} bad_heads[] = {
+    {"no trace at all", "PK\3\4abcdefghijkl", 16, ERR_MALFORMED},
+    {"a .netperf file", "\x14\0\0\0!FastSerialization.1\4\4", 26, ERR_NOT_SUPPORTED},
+    {"neither 20 nor 0", "Nettrace\x15\0\0\0abcdefgh", 20, ERR_MALFORMED},
+    {"another serialization", "Nettrace\x14\0\0\0!FastSerialization.2\5", 33, ERR_MALFORMED},
+    {"V7", "Nettrace\0\0\0\0\7\0\0\0\0\0\0\0", 20, ERR_NOT_SUPPORTED},
+    {"V6 that does not begin with Trace", "Nettrace\0\0\0\0\6\0\0\0\0\0\0\0\0\0\0\2", 24, ERR_MALFORMED},
+    {"an object of version 5", "Nettrace\x14\0\0\0!FastSerialization.1\5\5\1\5\0\0\0\4\0\0\0\5\0\0\0Trace\6", 53,
+     ERR_NOT_SUPPORTED},
+    {"a block before Trace", "Nettrace\x14\0\0\0!FastSerialization.1\5\5\1\2\0\0\0\2\0\0\0\7\0\0\0SPBlock\6", 55,
+     ERR_MALFORMED},
+    {"a name of 65 bytes", "Nettrace\x14\0\0\0!FastSerialization.1\5\5\1\2\0\0\0\2\0\0\0\x41\0\0\0SPBlock\6", 55,
+     ERR_MALFORMED},
+    {"a tag 9", "Nettrace\x14\0\0\0!FastSerialization.1\x9", 33, ERR_MALFORMED},
+};
+
+static void heads_that_are_not_ours_are_refused_with_the_reason(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bad_heads / sizeof *bad_heads; i++)
+        for (size_t chunk = 0; chunk <= 1; chunk++) {
+            heard h;
+            err e = {0};
+            nt_options o = nt_options_default();
+            heard_init(&h);
+            int rc = hear(&h, &o, slice_of(bad_heads[i].bytes, bad_heads[i].n), chunk, NULL, &e);
+            if (rc != -(int)bad_heads[i].kind) print_error("%s: %d %s\n", bad_heads[i].why, rc, e.message);
+            assert_int_equal(rc, -(int)bad_heads[i].kind);
+            heard_fini(&h);
+        }
+}
+
+static void a_dead_reader_repeats_its_error(void **state)
+{
+    (void)state;
+    err e = {0}, again = {0}, end = {0};
+    nt_reader *r = nt_new(NULL, NULL, NULL, &e);
+    assert_int_equal(nt_feed(r, "rubbish!", 8, &e), -ERR_MALFORMED);
+    assert_int_equal(nt_feed(r, "more", 4, &again), -ERR_MALFORMED);
+    assert_string_equal(again.message, e.message);
+    assert_int_equal(nt_finish(r, &end), -ERR_MALFORMED);
+    assert_null(nt_trace_info(r));
+    nt_free(r);
+    nt_free(NULL);
+}
+
+static void blocks_of_unknown_sorts_are_stepped_over(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FORMS; i++)
+        for (size_t chunk = 0; chunk <= 1; chunk++) {
+            tw w, extra;
+            heard h;
+            nt_stats st;
+            err e = {0};
+            nt_options o = nt_options_default();
+            tw_sample(&w, forms[i].v6, forms[i].compressed);
+            tw_start(&extra, forms[i].v6, true);
+            tw_begin(&extra, TW_EVENTS);
+            tw_end(&extra);
+            w.out.n -= forms[i].v6 ? 4 : 1; /* the end mark */
+            if (forms[i].v6) {
+                buf_u32(&w.out, 5 | 99u << 24);
+                buf_str(&w.out, "12345");
+                buf_u32(&w.out, 99u << 24); /* and an empty one */
+            } else {
+                buf_put(&w.out, "\5\5\1\2\0\0\0\2\0\0\0\5\0\0\0Hello\6\5\0\0\0", 25);
+                while (w.out.n % 4)
+                    buf_u8(&w.out, 0);
+                buf_str(&w.out, "12345");
+                buf_u8(&w.out, 6);
+            }
+            tw_finish(&w);
+            heard_init(&h);
+            assert_int_equal(hear(&h, &o, tw_bytes(&w), chunk, &st, &e), 0);
+            assert_int_equal(st.skipped_blocks, forms[i].v6 ? 2 : 1);
+            assert_int_equal(h.events, TW_SAMPLE_EVENTS);
+            heard_fini(&h);
+            tw_fini(&extra);
+            tw_fini(&w);
+        }
+}
+
+static void times_are_exact_for_any_clock(void **state)
+{
+    (void)state;
+    nt_trace t = {.sync_ticks = 1000, .frequency = 3124099, .sync_unix_ns = 5};
+    assert_int_equal(nt_ns(&t, 1000), 0);
+    assert_int_equal(nt_ns(&t, 1000 + 3124099), 1000000000);
+    assert_int_equal(nt_ns(&t, 1000 - 3124099), -1000000000);
+    assert_int_equal(nt_ns(&t, 1000 + INT64_C(3124099) * 1000000), INT64_C(1000000) * 1000000000);
+    assert_int_equal(nt_unix_ns(&t, 1000), 5);
+    t.frequency = 1;
+    assert_int_equal(nt_ns(&t, INT64_MAX), INT64_MAX); /* what does not fit stays at the end of the range */
+    assert_int_equal(nt_ns(&t, INT64_MIN), INT64_MIN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_tells_the_same_events_in_order_of_time),
+        cmocka_unit_test(pieces_of_any_size_change_nothing),
+        cmocka_unit_test(a_stream_cut_anywhere_keeps_all_events_before_the_cut),
+        cmocka_unit_test(a_flipped_byte_never_breaks_the_reader_and_its_error_tells_where),
+        cmocka_unit_test(bytes_after_the_end_mark_are_not_looked_at),
+        cmocka_unit_test(the_receiver_can_stop_the_reading),
+        cmocka_unit_test(heads_that_are_not_ours_are_refused_with_the_reason),
+        cmocka_unit_test(a_dead_reader_repeats_its_error),
+        cmocka_unit_test(blocks_of_unknown_sorts_are_stepped_over),
+        cmocka_unit_test(times_are_exact_for_any_clock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
