@@ -12,6 +12,9 @@ local M = {}
 M.PROBE_MS = 2000 -- how long we wait for the first sample
 M.STOP_MS = 250   -- and for the session to end
 local SAMPLER <const> = "Microsoft-DotNETCore-SampleProfiler"
+local FLAVOURS <const> = { CoreClr = "CoreClr", NativeAot = "NativeAot" }
+local BY_SESSION <const> = "canReadEventCounters, canSampleCpu, canCollectGcDump, canCollectExceptions, canCollectHttpActivity, "
+  .. "canCollectCustomEventSource"
 local ORDER <const> = { __order = {
   "processId", "runtime", "runtimeVersion", "canReadEventCounters", "canSampleCpu", "canCollectGcDump", "canCollectExceptions",
   "canCollectHttpActivity", "canCollectCustomEventSource", "canCollectProcessDump", "canSampleOsCpu", "osCpuSource", "canSampleOffCpu",
@@ -51,15 +54,16 @@ local function probe(pid)
   return { started = true, sampled = sampled or false, why = err and tostring(err.message or err) }
 end
 
+-- What the process has loaded, as the contract names it; Mono is none of its names. nil: it could not be seen.
 local function loaded_of(target)
   local loaded = target.endpoint and target.endpoint.runtime
-  return (loaded == "CoreClr" or loaded == "NativeAot") and loaded or nil
+  return loaded and (FLAVOURS[loaded] or "Unknown")
 end
 
 --- Which runtime it is. What the process has loaded is certain, where it could be seen: NativeAOT of .NET 10 and later gives samples too,
 --- and a CoreCLR without a managed thread gives none. Else samples tell.
 ---@param result { started: boolean, sampled: boolean? }
----@param loaded? "CoreClr"|"NativeAot"
+---@param loaded? "CoreClr"|"NativeAot"|"Unknown"   nil: it could not be seen
 function M.classify(result, loaded)
   if loaded then return loaded end
   if not result.started then return "Unknown" end
@@ -81,11 +85,12 @@ local function run_probe(target)
 end
 
 local function probe_note(result, loaded)
-  if not result.started then return "The EventPipe probe session did not start: " .. result.why .. "." end
+  if not result.started then return ("%s: the EventPipe probe session did not start: %s."):format(BY_SESSION, result.why) end
   local seen = result.sampled and "the sampling probe saw samples" or ("no sample came within %.0f s"):format(M.PROBE_MS / 1000)
   if result.runtime == "CoreClr" then
     return ("CoreCLR: %s%s."):format(seen, result.sampled and "" or " (is it suspended, or without managed threads?)")
   end
+  if result.runtime == "Unknown" then return ("canSampleCpu: neither CoreCLR nor NativeAOT (Mono); %s."):format(seen) end
   return ("NativeAOT: %s%s. canSampleCpu: its samples hold addresses of native code only; canSampleOsCpu tells whether the kernel can "
     .. "sample it."):format(loaded and "by its program file; " or "", seen)
 end
@@ -120,7 +125,8 @@ local function runtime_flags(c, result, notes)
   c.canReadEventCounters, c.canCollectExceptions, c.canCollectHttpActivity = started, started, started
   c.canCollectCustomEventSource, c.canCollectProcessDump = started, result.runtime ~= "Unknown"
   c.canSampleCpu, c.canCollectGcDump = started and coreclr, started and coreclr
-  if not coreclr then notes[#notes + 1] = "canCollectGcDump: only CoreCLR gives a heap dump over the diagnostics socket." end
+  if started and not coreclr then notes[#notes + 1] = "canCollectGcDump: only CoreCLR gives a heap dump over the diagnostics socket." end
+  if not c.canCollectProcessDump then notes[#notes + 1] = "canCollectProcessDump: the runtime is not known." end
 end
 
 local function kernel_flags(c, facts, notes)
@@ -132,6 +138,7 @@ local function kernel_flags(c, facts, notes)
   c.canSampleCpuEfficiency = because(notes, "canSampleCpuEfficiency", readiness.cpu_efficiency(facts))
   c.cpuEfficiencySource = c.canSampleCpuEfficiency and "linux-perf-stat" or nil
   c.etwKernelOk, c.canReadHandleCount = false, false
+  notes[#notes + 1] = "canReadHandleCount: on Windows only."
 end
 
 local function host_flags(c, facts)
@@ -146,7 +153,7 @@ end
 local function attach_flags(c, facts, notes)
   local attach = readiness.attach(facts, c.processId)
   c.canAttachClrMD, c.attachClrMdReason = attach.ok, attach.reason
-  because(notes, "canAttachClrMD", attach)
+  because(notes, "canAttachClrMD, canCollectThreadSnapshot", attach)
   local managed = c.runtime == "CoreClr"
   c.canCollectThreadSnapshot = attach.ok
   c.threadSnapshotSource = attach.ok and (managed and "clrmd-thread-walk" or "linux-native-stack") or nil

@@ -32,8 +32,9 @@ function M.process(given)
 end
 
 local function endpoint_of(p)
+  local runtime = p.runtime ~= "unseen" and p.runtime or nil
   return {
-    pid = p.pid, nspid = p.pid, start_time = p.start_time, uid = p.uid, same_namespace = true, runtime = p.runtime, state = p.state,
+    pid = p.pid, nspid = p.pid, start_time = p.start_time, uid = p.uid, same_namespace = true, runtime = runtime, state = p.state,
     cause = p.cause, message = p.message, hint = p.hint, info = p.state == "ok" and p.info or nil,
   }
 end

@@ -47,11 +47,14 @@ describe("views.process.capabilities", function()
   end)
 
   it("tells the runtime by its samples where the process's files cannot be seen", function()
-    local c = capabilities(fake.process { pid = 42, runtime = "Mono", events = { SAMPLE } })
+    local c = capabilities(fake.process { pid = 42, runtime = "unseen", events = { SAMPLE } })
     assert.equal("CoreClr", c.runtime)
     machine:close()
-    c = capabilities(fake.process { pid = 42, runtime = "Mono" })
+    c = capabilities(fake.process { pid = 42, runtime = "unseen" })
     assert.equal("NativeAot", c.runtime)
+    machine:close()
+    c = capabilities(fake.process { pid = 42, runtime = "Mono", events = { SAMPLE } })
+    assert.same({ "Unknown", false, false }, { c.runtime, c.canSampleCpu, c.canCollectProcessDump })
   end)
 
   it("says so when the probe's session does not start", function()
@@ -113,6 +116,21 @@ describe("views.process.capabilities", function()
     assert.is_false(c.canSampleOffCpu)
     assert.matches('canSampleOffCpu: watching sched:sched_switch: the kernel said "Permission denied"', c.notes)
     assert.matches("Fix: `docker run %-%-cap%-add PERFMON", c.notes)
+  end)
+
+  it("gives a reason in notes for every can-flag that is false", function()
+    local p = fake.process { pid = 42, runtime = "Mono", no_session = "no", no_attach = true, fds = false }
+    local h = fake.open_host()
+    h.capabilities, h.ptrace_scope = {}, 1
+    local c = capabilities(p, { host = h }, false)
+    local n = 0
+    for name, value in pairs(c) do
+      if name:find("^can") and value == false then
+        n = n + 1
+        assert.is_truthy(c.notes:find(name, 1, true), name)
+      end
+    end
+    assert.equal(17, n)
   end)
 
   it("says a fix that helps several flags once", function()
