@@ -106,16 +106,20 @@ static void heap_down(nt_reader *r, uint32_t i)
     r->heap[i] = t;
 }
 
-static int heap_push(nt_reader *r, nt__thread *t)
+static int heap_room(nt_reader *r)
 {
-    if (r->n_heap == r->cap_heap) {
-        uint32_t cap = r->cap_heap ? r->cap_heap * 2 : 64;
-        nt__thread **p = mem_realloc(r->heap, cap * sizeof(nt__thread *));
-        if (!p) return nt__no_memory(r);
-        nt__account(r, (ptrdiff_t)((cap - r->cap_heap) * sizeof *p));
-        r->heap = p;
-        r->cap_heap = cap;
-    }
+    if (r->n_heap < r->cap_heap) return 0;
+    uint32_t cap = r->cap_heap ? r->cap_heap * 2 : 64;
+    nt__thread **p = mem_realloc(r->heap, cap * sizeof(nt__thread *));
+    if (!p) return nt__no_memory(r);
+    nt__account(r, (ptrdiff_t)((cap - r->cap_heap) * sizeof *p));
+    r->heap = p;
+    r->cap_heap = cap;
+    return 0;
+}
+
+static void heap_push(nt_reader *r, nt__thread *t)
+{
     uint32_t i = r->n_heap++;
     int64_t ts = head_ts(t);
     while (i && head_ts(r->heap[(i - 1) / 2]) > ts) {
@@ -123,7 +127,6 @@ static int heap_push(nt_reader *r, nt__thread *t)
         i = (i - 1) / 2;
     }
     r->heap[i] = t;
-    return 0;
 }
 
 /* The top thread has nothing left. */
@@ -252,6 +255,7 @@ int nt__queue_room(nt_reader *r, nt__block *b)
 
 int nt__queue_run(nt_reader *r, nt__thread *t, nt__block *b)
 {
+    if (heap_room(r) < 0) return r->status;
     nt__run *run = run_get(r);
     if (!run) return nt__no_memory(r);
     *run = (nt__run){b, b->n, b->n + 1, NULL};
@@ -263,7 +267,8 @@ int nt__queue_run(nt_reader *r, nt__thread *t, nt__block *b)
     else
         t->tail->next = run;
     t->tail = run;
-    return was_empty ? heap_push(r, t) : 0;
+    if (was_empty) heap_push(r, t);
+    return 0;
 }
 
 void nt__sort_fini(nt_reader *r)
