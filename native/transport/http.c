@@ -29,6 +29,14 @@ struct http_server {
     http_req *live; /* requests whose connection MHD still holds */
 };
 
+/* One connection. While a request is suspended MHD does not look at the socket; we do, to notice that the client hung
+ * up. */
+struct client {
+    loop_fd *watch;
+    http_req *req; /* the request under way, if any */
+    bool gone;
+};
+
 struct http_req {
     unsigned refs;
     http_server *s; /* NULL once MHD is done with the request */
@@ -37,10 +45,7 @@ struct http_req {
     char *uri, *method;
     char remote[INET6_ADDRSTRLEN];
     buf body;
-    http_kv headers[HTTP_HEADERS_MAX];
-    size_t n_headers;
-    arena strings;
-    loop_fd *gone; /* notices the client's hang-up while MHD is not looking at the socket */
+    struct client *client;
     bool begun, handed, suspended, closed, too_big, streaming, ended, queued, answered;
     size_t discarded;
     unsigned status;
@@ -67,8 +72,7 @@ static void req_resume(http_req *r)
     s->timer = loop_timer_at(s->l, 0, on_timer, s);
 }
 
-/* ---- the life of a request
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the life of a request ---- */
 http_req *http_req_ref(http_req *r)
 {
     r->refs++;
@@ -89,7 +93,6 @@ static void req_free(http_req *r)
     free(r->method);
     buf_fini(&r->body);
     buf_fini(&r->out);
-    arena_free(&r->strings);
     free(r);
 }
 
@@ -111,8 +114,6 @@ static void req_client_gone(http_req *r)
 {
     if (r->closed) return;
     r->closed = true;
-    loop_fd_del(r->gone);
-    r->gone = NULL;
     void (*fn)(void *) = r->on_close;
     r->on_close = NULL;
     if (fn) fn(r->on_close_arg);
@@ -121,16 +122,35 @@ static void req_client_gone(http_req *r)
 
 static void on_hang_up(void *arg, uint32_t events)
 {
-    http_req *r = arg;
-    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) req_client_gone(r);
+    struct client *c = arg;
+    if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) return;
+    c->gone = true;
+    if (c->req && c->req->handed) req_client_gone(c->req);
 }
 
-static void watch_hang_up(http_req *r)
+static void on_connection(void *cls, struct MHD_Connection *conn, void **context,
+                          enum MHD_ConnectionNotificationCode toe)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+    http_server *s = cls;
+    struct client *c = *context;
+    if (toe == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (c) loop_fd_del(c->watch);
+        free(c);
+        *context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
     err e = {0};
-    if (info && loop_fd_add(r->s->l, info->connect_fd, EPOLLRDHUP | EPOLLET, on_hang_up, r, &r->gone, &e) < 0)
+    *context = c = mem_calloc(1, sizeof *c);
+    if (!c || !info) return;
+    if (loop_fd_add(s->l, info->connect_fd, EPOLLRDHUP | EPOLLET, on_hang_up, c, &c->watch, &e) < 0)
         log_err(LOG_WARNING, "http", "a client's hang-up will be noticed late", &e);
+}
+
+static struct client *client_of(struct MHD_Connection *conn)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *conn)
@@ -141,6 +161,7 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *conn)
     r->refs = 1;
     r->s = s;
     r->conn = conn;
+    r->client = client_of(conn);
     r->uri = slice_dup(slice_str(uri));
     buf_init(&r->body, s->cfg.body_max);
     buf_init(&r->out, HTTP_STREAM_BACKLOG_MAX);
@@ -164,8 +185,8 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
     http_server *s = r->s;
     r->suspended = false;
     req_client_gone(r);
-    loop_fd_del(r->gone);
-    r->gone = NULL;
+    if (r->client) r->client->req = NULL;
+    r->client = NULL;
     r->s = NULL;
     r->conn = NULL;
     if (r->prev)
@@ -177,14 +198,17 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
     http_req_unref(r);
 }
 
-static enum MHD_Result add_header(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+struct header_list {
+    http_kv *out;
+    size_t n, max;
+};
+
+static enum MHD_Result list_header(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
 {
     (void)kind;
-    http_req *r = cls;
-    if (r->n_headers == HTTP_HEADERS_MAX) return MHD_NO;
-    char *k = arena_str(&r->strings, slice_str(key)), *v = arena_str(&r->strings, slice_str(value ? value : ""));
-    if (!k || !v) return MHD_NO;
-    r->headers[r->n_headers++] = (http_kv){slice_str(k), slice_str(v)};
+    struct header_list *list = cls;
+    if (list->n == list->max) return MHD_NO;
+    list->out[list->n++] = (http_kv){slice_str(key), slice_str(value ? value : "")};
     return MHD_YES;
 }
 
@@ -221,8 +245,8 @@ static enum MHD_Result begin(http_req *r, const char *method)
     r->method = slice_dup(slice_str(method));
     if (!r->method || !r->uri) return MHD_NO;
     peer_text(r);
-    int n = MHD_get_connection_values(r->conn, MHD_HEADER_KIND, add_header, r);
-    if (n < 0 || (size_t)n > r->n_headers)
+    int n = MHD_get_connection_values(r->conn, MHD_HEADER_KIND, NULL, NULL);
+    if (n < 0 || n > HTTP_HEADERS_MAX)
         return queue_simple(r->conn, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "{\"error\":\"too many headers\"}");
     const char *len = MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (len && strtoull(len, NULL, 10) > r->s->cfg.body_max) return refuse_body(r);
@@ -264,16 +288,16 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
     r->handed = true;
     r->suspended = true;
     MHD_suspend_connection(r->conn);
-    watch_hang_up(r);
+    if (r->client) r->client->req = r;
     http_req_ref(r);
     s->cfg.on_request(s->cfg.arg, r);
     if (r->refs == 2) req_unanswered(r);
+    if (r->client && r->client->gone) req_client_gone(r);
     http_req_unref(r);
     return MHD_YES;
 }
 
-/* ---- answers
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 static void add_headers(struct MHD_Response *resp, const http_kv *headers, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -390,14 +414,14 @@ slice http_req_query(const http_req *r)
 slice http_req_body(const http_req *r) { return buf_view(&r->body); }
 const char *http_req_remote(const http_req *r) { return r->remote; }
 
-size_t http_req_headers(const http_req *r, const http_kv **out)
+size_t http_req_headers(const http_req *r, http_kv *out, size_t max)
 {
-    *out = r->headers;
-    return r->n_headers;
+    struct header_list list = {out, 0, max};
+    if (r->conn) MHD_get_connection_values(r->conn, MHD_HEADER_KIND, list_header, &list);
+    return list.n;
 }
 
-/* ---- the server
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the server ---- */
 static void server_run(void *arg);
 
 static void on_timer(void *arg)
@@ -476,9 +500,9 @@ static int start_daemon(http_server *s, const struct sockaddr *addr, bool v6, er
     errno = 0;
     s->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_access, s, MHD_OPTION_EXTERNAL_LOGGER, mhd_log, NULL,
                               MHD_OPTION_SOCK_ADDR, addr, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
-                              MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_CONNECTION_LIMIT,
-                              HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, HTTP_IDLE_SECONDS, MHD_OPTION_ARRAY,
-                              tls, MHD_OPTION_END);
+                              MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+                              s, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                              HTTP_IDLE_SECONDS, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (s->mhd) return 0;
     int sys = errno;
     if (s->cert && sys != EADDRINUSE && sys != EACCES)
@@ -541,8 +565,6 @@ static void end_all(http_server *s)
     for (http_req *r = s->live, *next; r; r = next) {
         next = r->next;
         r->closed = true;
-        loop_fd_del(r->gone);
-        r->gone = NULL;
         void (*fn)(void *) = r->on_close;
         r->on_close = NULL;
         if (fn) fn(r->on_close_arg);

@@ -31,7 +31,7 @@ typedef struct http_cfg {
 } http_cfg;
 
 typedef struct http_kv {
-    slice name, value; /* borrowed from the request */
+    slice name, value; /* borrowed */
 } http_kv;
 
 /* Listens. Errors: INVALID_ARGUMENT (address, certificate), IO (port in use, with a hint). */
@@ -47,7 +47,8 @@ slice http_req_path(const http_req *r);  /* as sent (still percent-encoded), wit
 slice http_req_query(const http_req *r); /* after the '?', as sent; empty if none */
 slice http_req_body(const http_req *r);
 const char *http_req_remote(const http_req *r); /* numeric address of the peer */
-size_t http_req_headers(const http_req *r, const http_kv **out);
+/* The request's headers, at most HTTP_HEADERS_MAX; their number. Good while on_request runs. */
+size_t http_req_headers(const http_req *r, http_kv *out, size_t max);
 
 /* Answers with one body (copied). At most one answer: a second gives ERR_CONFLICT; ERR_CANCELLED when the client is
  * gone. */

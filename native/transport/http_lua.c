@@ -22,9 +22,7 @@ typedef struct req_ud {
     int on_close; /* registry reference of the function to run when the client goes away */
 } req_ud;
 
-/* ---- requests
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 static void push_slice(lua_State *L, slice s) { lua_pushlstring(L, s.n ? (const char *)s.p : "", s.n); }
 
 static void set_slice(lua_State *L, const char *key, slice s)
@@ -35,8 +33,8 @@ static void set_slice(lua_State *L, const char *key, slice s)
 
 static void push_headers(lua_State *L, const http_req *r)
 {
-    const http_kv *h = NULL;
-    size_t n = http_req_headers(r, &h);
+    http_kv h[HTTP_HEADERS_MAX];
+    size_t n = http_req_headers(r, h, HTTP_HEADERS_MAX);
     lua_createtable(L, 0, (int)n); // headers
     for (size_t i = 0; i < n; i++) {
         luaL_Buffer b;
@@ -226,8 +224,7 @@ static int l_req_gc(lua_State *L)
     return 0;
 }
 
-/* ---- the server
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the server ---- */
 static void request_done(void *arg, task *t, lua_State *L, bool ok, int nres)
 {
     http_req *r = arg;

@@ -111,9 +111,7 @@ static void read_file(void *arg)
         link_eof(s);
 }
 
-/* ---- output
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- output ---- */
 static size_t out_left(const stdio_link *s) { return s->out.n - s->out_off; }
 
 /* Writes one piece if that cannot block: bytes written, 0 when it would, -1 when the reader is gone. */

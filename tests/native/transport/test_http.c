@@ -52,13 +52,13 @@ static void on_request(void *arg, http_req *r)
 {
     fixture *f = arg;
     err e = {0};
-    const http_kv *h = NULL;
+    http_kv h[HTTP_HEADERS_MAX];
     f->requests++;
     snprintf(f->seen_method, sizeof f->seen_method, "%s", http_req_method(r));
     copy_slice(f->seen_path, sizeof f->seen_path, http_req_path(r));
     copy_slice(f->seen_query, sizeof f->seen_query, http_req_query(r));
     f->seen_body = http_req_body(r).n;
-    for (size_t i = 0, n = http_req_headers(r, &h); i < n; i++)
+    for (size_t i = 0, n = http_req_headers(r, h, HTTP_HEADERS_MAX); i < n; i++)
         if (slice_eq_str(h[i].name, "X-Probe")) copy_slice(f->seen_header, sizeof f->seen_header, h[i].value);
     if (f->mode == DROP) return;
     if (f->mode == END) {
