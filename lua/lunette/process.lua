@@ -103,6 +103,9 @@ end
 
 -- ---- all processes ------------------------------------------------------------------------------------------------------------
 
+-- A dead socket under the pid of a process that has no runtime: some earlier process, or one of another PID namespace, left it behind.
+local function only_a_left_over(endpoint) return endpoint.cause == "stale-socket" and not endpoint.runtime end
+
 --- Every .NET process of this machine but ourselves.
 ---@return { reachable: table[], unreachable: table[], dropped: integer }? found, table? err   endpoints of ipc.discover, by pid
 function M.discover()
@@ -110,7 +113,7 @@ function M.discover()
   if not endpoints then return nil, err end
   local found = { reachable = {}, unreachable = {}, dropped = endpoints.dropped or 0 }
   for _, endpoint in ipairs(endpoints) do
-    if endpoint.pid ~= sys.pid then
+    if endpoint.pid ~= sys.pid and not only_a_left_over(endpoint) then
       local list = endpoint.state == "ok" and endpoint.info and found.reachable or found.unreachable
       list[#list + 1] = endpoint
     end

@@ -136,6 +136,7 @@ local function a_process_that_is_gone(skip)
   local other = sleeper(60)
   sh(("cp -a %s ${TMPDIR:-/tmp}/dotnet-diagnostic-%d-12345-socket"):format(left, other))
   h.ok(not h.find(inspect("list").data.list, { processId = other }), "a stale socket makes no .NET process")
+  h.ok(not h.find(ps().unreachable, { processId = other }), "nor one out of reach")
   sh(("rm -f ${TMPDIR:-/tmp}/dotnet-diagnostic-%d-12345-socket; kill %d"):format(other, other))
   local second <close> = h.target("net10.0", "idle")
   sh(("rm ${TMPDIR:-/tmp}/dotnet-diagnostic-%d-*-socket; mv %s ${TMPDIR:-/tmp}/dotnet-diagnostic-%d-12345-socket"):format(second.pid, left,
@@ -202,7 +203,11 @@ local function another_pid_namespace(skip)
   need_root(skip)
   local _, code = sh("unshare -p -m -f --mount-proc true")
   if code ~= 0 then skip("PID namespaces cannot be made here") end
-  local target <close> = wrapped_target("net10.0", { "unshare", "-p", "-m", "-f", "--mount-proc", "--kill-child" })
+  -- As in a container: its own pids, and a folder for its socket that only its own mounts show.
+  local target <close> = wrapped_target("net10.0", {
+    "env", "TMPDIR=" .. h.scratch(), "unshare", "-p", "-m", "-f", "--mount-proc", "--kill-child", "sh", "-c",
+    'mount -t tmpfs none "$TMPDIR" && exec "$@"', "sh",
+  })
   local row = h.wait_for("the target in the list", h.START_MS, function()
     return h.find(inspect("list").data.list, { processId = target.pid })
   end)

@@ -16,6 +16,16 @@ describe("lunette.process", function()
     assert.equal(20, rows[1].processId)
   end)
 
+  it("takes no process for .NET because of a socket that somebody else left behind under its pid", function()
+    local process = on {
+      fake.process { pid = 20, runtime = "unseen", state = "unreachable", cause = "stale-socket", message = "refused" },
+      fake.process { pid = 21, state = "unreachable", cause = "stale-socket", message = "refused" },
+    }
+    local found = process.discover()
+    assert.equal(1, #found.unreachable)
+    assert.equal(21, found.unreachable[1].pid)
+  end)
+
   it("gives the six facts as the runtime tells them, with the pid of this machine", function()
     local p = fake.process { pid = 20 }
     p.info.processId, p.info.runtimeVersion = 7, "10.0.1+abc"
