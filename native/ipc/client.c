@@ -4,10 +4,9 @@
 
 #include "ipc/ipc_internal.h"
 
-/* What to do about a target that does not answer. */
-static void late_hint(const ipc_endpoint *ep, err *e)
+void ipc__late_hint(const ipc_endpoint *ep, err *e)
 {
-    if (ep->stopped)
+    if (ep->stopped || ipc__proc_stopped(ep->pid))
         err_hint(e, "the process is stopped by a signal or a debugger: kill -CONT %d, or detach the debugger", ep->pid);
     else
         err_hint(
@@ -29,8 +28,11 @@ int ipc_call(const ipc_endpoint *ep, const ipc_msg *m, int64_t deadline_ns, cons
         fd = -1;
     }
     ipc__close(&fd); /* at once, also after an Error: some runtimes never close it */
-    if (rc == -ERR_TIMEOUT) late_hint(ep, e);
-    if (rc < 0) err_where(e, "%s to process %d", ipc_command_name(m->command), ep->pid);
+    if (rc == -ERR_TIMEOUT) ipc__late_hint(ep, e);
+    if (rc < 0 && e && e->hresult)
+        err_where(e, "process %d", ep->pid); /* the command is in the message */
+    else if (rc < 0)
+        err_where(e, "%s to process %d", ipc_command_name(m->command), ep->pid);
     return rc;
 }
 

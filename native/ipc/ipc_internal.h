@@ -24,6 +24,8 @@ int ipc__send(int fd, const ipc_msg *m, int64_t deadline_ns, const ipc_cancel *c
 int ipc__recv(int fd, buf *b, size_t n, int64_t deadline_ns, const ipc_cancel *c, err *e);
 int ipc__recv_answer(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e);
 void ipc__close(int *fd);
+/* client.c: what to do about a target that does not answer in time: it may be stopped, as /proc tells, or busy. */
+void ipc__late_hint(const ipc_endpoint *ep, err *e);
 
 /* ---- proc.c: one process, as /proc tells it ---------------------------------------------------------------------- */
 typedef struct ipc__proc {
@@ -42,6 +44,7 @@ typedef struct ipc__proc {
 /* -ERR_PROCESS_NOT_FOUND when it is gone. Nothing to free on failure. */
 int ipc__proc_read(const char *root, pid_t pid, ipc__proc *out, err *e);
 void ipc__proc_fini(ipc__proc *p);
+bool ipc__proc_stopped(pid_t pid); /* by a signal or a debugger, right now */
 /* What the process's mappings and executable say. -ERR_PERMISSION_DENIED when they cannot be read. */
 int ipc__proc_runtime(const char *root, pid_t pid, ipc_runtime *out);
 /* Does this ELF file export a runtime's mark? For single-file and NativeAOT programs. */

@@ -144,6 +144,14 @@ int ipc__proc_read(const char *root, pid_t pid, ipc__proc *out, err *e)
     return 0;
 }
 
+bool ipc__proc_stopped(pid_t pid)
+{
+    uint8_t text[STAT_MAX + 1];
+    ipc__proc p = {0};
+    return read_file("/proc", pid, "stat", text, STAT_MAX) > 0 && parse_stat((char *)text, &p) &&
+           (p.state == 'T' || p.state == 't');
+}
+
 /* ---- is it .NET -------------------------------------------------------------------------------------------------- */
 static bool holds(const uint8_t *p, size_t n, const char *mark) { return memmem(p, n, mark, strlen(mark)) != NULL; }
 

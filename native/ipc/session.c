@@ -229,6 +229,13 @@ static void wishes(reader *r)
     if (stop) stop_begin(r, deadline);
 }
 
+static void stop_late(reader *r)
+{
+    err *e = &r->end.why;
+    (void)err_set(e, ERR_TIMEOUT, "the event stream had not ended when its time to stop was over");
+    ipc__late_hint(&r->s->ep, e);
+}
+
 /* The stream has ended, or time is up: which end is it? */
 static void settle(reader *r)
 {
@@ -239,8 +246,7 @@ static void settle(reader *r)
     else if (late && !r->over && r->discard)
         finish(r, r->end.reason);
     else if (late && !r->over) {
-        if (!r->stop_failed)
-            (void)err_set(&r->end.why, ERR_TIMEOUT, "the event stream had not ended when its time to stop was over");
+        if (!r->stop_failed) stop_late(r);
         finish(r, r->stop_failed ? IPC_END_RESET : IPC_END_DEADLINE);
     }
     if (r->eof && r->stop_failed) r->end.why = (err){0}; /* the target went away by itself: no error to show */
@@ -382,7 +388,11 @@ static int collect(ipc_session *s, const ipc_collect_cfg *asked, int64_t deadlin
 /* What a second connection needs of an endpoint. */
 static int endpoint_copy(const ipc_endpoint *from, ipc_endpoint *to, err *e)
 {
-    *to = (ipc_endpoint){.pid = from->pid, .nspid = from->nspid, .start_time = from->start_time, .uid = from->uid};
+    *to = (ipc_endpoint){.pid = from->pid,
+                         .nspid = from->nspid,
+                         .start_time = from->start_time,
+                         .uid = from->uid,
+                         .stopped = from->stopped};
     for (unsigned i = 0; i < from->n_sockets; i++) {
         to->sockets[i] = from->sockets[i];
         to->sockets[i].path = slice_dup(slice_str(from->sockets[i].path));

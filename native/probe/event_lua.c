@@ -193,6 +193,10 @@ void event_lua__push_summary(lua_State *L, source *s)
         lua_setfield(L, -2, "incomplete_reason");
         lua_pushstring(L, err_kind_name(sum.incomplete.kind));
         lua_setfield(L, -2, "incomplete_kind");
+        if (sum.incomplete.hint[0]) {
+            lua_pushstring(L, sum.incomplete.hint);
+            lua_setfield(L, -2, "incomplete_hint");
+        }
     }
     set_int(L, "events", (int64_t)sum.events);
     set_int(L, "bytes", (int64_t)sum.bytes);
