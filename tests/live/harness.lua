@@ -235,19 +235,23 @@ end
 --- One JSON-RPC request in a process of its own; returns result or nil, error, and all messages of the stream.
 ---@param method string
 ---@param params table
----@param options { timeout_ms: integer?, token: string?, progress: boolean? }?
+---@param options { timeout_ms: integer?, token: string?, progress: boolean?, capabilities: table? }?
 function Server:request(method, params, options)
   options = options or {}
   self.next_id = self.next_id + 1
-  params._meta = { ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28", ["io.modelcontextprotocol/clientCapabilities"] = {},
-    ["io.modelcontextprotocol/clientInfo"] = { name = "lunette-live", version = "1" }, progressToken = options.progress and "p" or nil }
+  params._meta = {
+    ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
+    ["io.modelcontextprotocol/clientCapabilities"] = options.capabilities or {},
+    ["io.modelcontextprotocol/clientInfo"] = { name = "lunette-live", version = "1" }, progressToken = options.progress and "p" or nil,
+  }
   local body = json.encode { jsonrpc = "2.0", id = self.next_id, method = method, params = params }
   local argv = {
     "curl", "-sS", "-N", "-m", tostring((options.timeout_ms or 60000) // 1000), "-X", "POST", "-H", "Content-Type: application/json",
     "-H", "Accept: application/json, text/event-stream", "-H", "MCP-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: " .. method,
     "-H", "Authorization: Bearer " .. (options.token or self.token), "--data-binary", "@-", ("http://127.0.0.1:%d/mcp"):format(self.port),
   }
-  if params.name then table.move({ "-H", "Mcp-Name: " .. params.name }, 1, 2, #argv + 1, argv) end
+  local name = params.name or params.taskId
+  if name then table.move({ "-H", "Mcp-Name: " .. name }, 1, 2, #argv + 1, argv) end
   local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or 60000, max_output = 16 * 1024 * 1024 }
   if not done then return nil, err end
   if done.code ~= 0 then return nil, { message = ("curl ended with %s: %s"):format(tostring(done.code), done.stderr) } end
