@@ -141,11 +141,20 @@ describe("a legacy session", function()
     assert.is_nil(tools("2025-03-26")[2].outputSchema)
   end)
 
-  it("leaves out structured content that is no object", function()
-    add("a", function() return { content = {}, structuredContent = json.array({ 1 }) } end)
-    local result = start_call(fake.initialize(endpoint, NEWEST), "a"):wait_done():json().result
-    assert.is_nil(result.structuredContent)
-    assert.is_true(json.is_array(result.content))
+  it("gets structured content that is an object, and no other", function()
+    local value
+    add("a", function() return { content = {}, structuredContent = value } end)
+    for _, other in ipairs({ json.array({ 1 }), json.raw("[1]"), 5 }) do
+      value = other
+      local result = start_call(fake.initialize(endpoint, NEWEST), "a"):wait_done():json().result
+      assert.is_nil(result.structuredContent)
+      assert.is_true(json.is_array(result.content))
+    end
+    for _, object in ipairs({ { k = 1 }, json.raw('{"k":1}'), json.raw(' {"k":1}') }) do
+      value = object
+      local result = start_call(fake.initialize(endpoint, NEWEST), "a"):wait_done():json().result
+      assert.same({ k = 1 }, result.structuredContent)
+    end
   end)
 
   it("reads resources, and answers unknown ones with -32002", function()

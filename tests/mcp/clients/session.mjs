@@ -30,8 +30,8 @@ export function authorization() {
   return process.env.TOKEN ? { headers: { Authorization: `Bearer ${process.env.TOKEN}` } } : {};
 }
 
-/** Lists everything and calls the tool. */
-export async function exercise(client) {
+/** Lists everything and calls the tool. call(params, options) is how this version of the SDK calls one. */
+export async function exercise(client, call) {
   const { tools } = await client.listTools();
   assert.ok(tools.length > 0, 'no tools');
   const names = tools.map((t) => t.name);
@@ -40,9 +40,10 @@ export async function exercise(client) {
   const { prompts } = await client.listPrompts();
   const { resources } = await client.listResources();
   const steps = [];
-  const result = await client.callTool({ name: tool, arguments: args }, undefined, {
+  const result = await call({ name: tool, arguments: args }, {
     timeout: TIMEOUT_MS, onprogress: (p) => steps.push(p.progress), resetTimeoutOnProgress: true,
   });
+  assert.deepEqual(steps, [...new Set(steps)].sort((a, b) => a - b), 'progress must grow');
   assert.ok(!result.isError, JSON.stringify(result).slice(0, 2000));
   assert.match(JSON.stringify(result), expected);
   return `${tools.length} tools, ${prompts.length} prompts, ${resources.length} resources; ${tool} answered (${steps.length} progress)`;

@@ -14,6 +14,6 @@ const transport = watch(to.kind === 'http'
   : new StdioClientTransport({ command: to.command, args: to.args, env: process.env, stderr: 'ignore' }), checker);
 const client = new Client({ name: 'lunette-test-ts1', version: '1' }, { capabilities: {} });
 await client.connect(transport);
-console.log(`TypeScript SDK 1.x, ${to.kind}: ${await exercise(client)}; ${checker.finish('ts1')}`);
+console.log(`TypeScript SDK 1.x, ${to.kind}: ${await exercise(client, (params, options) => client.callTool(params, undefined, options))}; ${checker.finish('ts1')}`);
 if (to.kind === 'http') await transport.terminateSession();
 await client.close();

@@ -18,5 +18,5 @@ const client = new Client({ name: 'lunette-test-ts2', version: '1' }, { capabili
 await client.connect(transport);
 const version = client.getNegotiatedProtocolVersion?.() ?? 'unknown';
 assert.equal(version, mode === 'legacy' ? '2025-11-25' : '2026-07-28');
-console.log(`TypeScript client 2.x, ${to.kind}, ${mode} (${version}): ${await exercise(client)}; ${checker.finish('ts2')}`);
+console.log(`TypeScript client 2.x, ${to.kind}, ${mode} (${version}): ${await exercise(client, (params, options) => client.callTool(params, options))}; ${checker.finish('ts2')}`);
 await client.close();

@@ -45,11 +45,18 @@ local function error_result(err)
   return { content = json.array({ { type = "text", text = text } }), isError = true }
 end
 
+local RAW <const> = getmetatable(json.raw("{}"))
+
+local function is_object(value)
+  if type(value) == "table" and getmetatable(value) == RAW then return value[1]:find("^%s*{") ~= nil end
+  return protocol.is_object(value)
+end
+
 -- What the wire demands of a handler's result: content is a list, and structuredContent an object for legacy clients.
 local function call_result(call, value)
   if type(value) ~= "table" then return error_result("the tool gave no usable result") end
   if value.content == nil or next(value.content) == nil then value.content = json.array({}) end
-  if call.era == "modern" or value.structuredContent == nil or protocol.is_object(value.structuredContent) then return value end
+  if call.era == "modern" or value.structuredContent == nil or is_object(value.structuredContent) then return value end
   local plain = {}
   for k, v in pairs(value) do plain[k] = v end
   plain.structuredContent = nil
