@@ -156,12 +156,14 @@ int budget__condemn(lua_State *L, task *t, err_kind kind)
     return budget__rethrow(L, t);
 }
 
-/* Code that cannot be suspended ran past its slice: let it, up to the hard limit. */
+/* Code that cannot be suspended ran past its slice: let it, up to the hard limit. A task without a budget has none: a
+ * command's own task requires the whole program, and a slow machine must not make that an error. */
 static void stuck(lua_State *L, host *h, task *t)
 {
     int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (h->stuck_cpu_ns == 0) h->stuck_cpu_ns = cpu;
-    if (cpu - h->stuck_cpu_ns > h->cfg.hard_ms * 1000000) budget__condemn(L, t, ERR_BUDGET);
+    if (t->budget_ns != INT64_MAX && cpu - h->stuck_cpu_ns > h->cfg.hard_ms * 1000000)
+        budget__condemn(L, t, ERR_BUDGET);
 }
 
 void budget__hook(lua_State *L, lua_Debug *ar)

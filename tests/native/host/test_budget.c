@@ -101,8 +101,13 @@ static void an_unlimited_task_may_run_long(void **state)
 {
     fixture f;
     (void)state;
-    fixture_open(&f, &(host_cfg){.budget_ms = -1});
+    fixture_open(&f, &(host_cfg){.budget_ms = -1, .hard_ms = 50});
     assert_script(&f, "local t0 = loop.now_ms() while loop.now_ms() - t0 < 300 do end return 'ok'", "ok");
+    assert_script(
+        &f,
+        "local s = {1, 2} table.sort(s, function(a, b) local t0 = loop.now_ms() while loop.now_ms() - t0 < 300 do end "
+        "return a < b end) return s[1]",
+        "1");
     fixture_close(&f);
 }
 
