@@ -298,9 +298,9 @@ static int take_event(walk *w, const uint8_t *payload)
         r->stats.unknown_kind++;
         return 0;
     }
+    if (!w->same_context && (rc = make_context(w)) < 0) return rc;
     k->count++;
     r->stats.events++;
-    if (!w->same_context && (rc = make_context(w)) < 0) return rc;
     if (k->muted || !r->sink.event) return 0;
     return w->block && !w->sorted ? wait_turn(w, capture, payload) : give(w, capture, payload);
 }

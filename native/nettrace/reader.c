@@ -206,8 +206,8 @@ static int report(nt_reader *r, err *e)
     return r->status;
 }
 
-/* What waits to be sorted came before the fault: it is delivered all the same. */
-static void flush_after_fault(nt_reader *r)
+/* What waits to be sorted came before the fault or the cut: it is delivered all the same. */
+static void flush(nt_reader *r)
 {
     if (r->status == -ERR_CANCELLED) return;
     int status = r->status;
@@ -225,7 +225,7 @@ int nt_feed(nt_reader *r, const void *bytes, size_t n, err *e)
                        : in_content(r)       ? feed_content(r, p, n)
                                              : feed_small(r, p, n);
         if (used < 0) {
-            flush_after_fault(r);
+            flush(r);
             return report(r, e);
         }
         p += used;
@@ -250,7 +250,7 @@ int nt__commit(nt_reader *r, size_t n, err *e)
     if (r->status < 0) return report(r, e);
     r->stats.bytes += n;
     if (n == 0 || filled(r, n) >= 0) return 0;
-    flush_after_fault(r);
+    flush(r);
     return report(r, e);
 }
 
@@ -267,7 +267,7 @@ int nt_finish(nt_reader *r, err *e)
         nt__block_content(r, r->sort, owned->bytes, r->n_filling, r->block_offset, &owned, true);
         if (owned) nt__block_put(r, owned);
     }
-    if (r->status == 0) nt__merge(r, INT64_MAX);
+    flush(r);
     int64_t end = (int64_t)r->stats.bytes;
     if (in_content(r))
         nt__fail(r, ERR_TRUNCATED, end, "the stream stops after %lld of the block's %zu bytes",

@@ -1,0 +1,1 @@
+lunette_fuzz(nettrace SOURCES fuzz_nettrace.c LINK lunette_clr CORPUS tests/fuzz/corpus/nettrace)
