@@ -25,6 +25,9 @@ enum { EXIT_USAGE = 2 };
 
 /* ---- what is linked in ---- */
 
+#ifdef LUNETTE_HAVE_REGEX
+int luaopen_lunette_regex(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_IPC
 int luaopen_lunette_ipc(lua_State *L);
 #endif
@@ -46,6 +49,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
                                       {"lunette.fs", luaopen_lunette_fs},
                                       {"lunette.log", luaopen_lunette_log},
                                       {"lunette.sys", luaopen_lunette_sys},
+#ifdef LUNETTE_HAVE_REGEX
+                                      {"lunette.regex", luaopen_lunette_regex},
+#endif
 #ifdef LUNETTE_HAVE_IPC
                                       {"lunette.ipc", luaopen_lunette_ipc},
 #endif
