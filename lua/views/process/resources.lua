@@ -9,6 +9,7 @@ local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
+local sampling = require("views.process.sampling")
 local snapshot = require("collectors.counters.snapshot")
 
 local M = {}
@@ -46,10 +47,8 @@ local function limits_of(pid, fd_count, notes)
   }
 end
 
---- ProcessResourcesSample of now, or nil, err when the process is gone.
+--- ProcessResourcesSample of now, or nil, err.
 local function sample(pid, notes)
-  local stat, gone = proc.stat(pid)
-  if not stat then return nil, gone end
   local row = { timestamp = numbers.iso(loop.unix_ms()) }
   local fds, err = proc.fds(pid)
   if fds then
@@ -61,30 +60,11 @@ local function sample(pid, notes)
     }
     for _, note in ipairs(fds.notes) do add_note(notes, note) end
   else
-    if err.kind == "Cancelled" then return nil, err end
+    if err.kind == "Cancelled" or err.kind == "ProcessNotFound" then return nil, err end
     add_note(notes, "descriptors: " .. tostring(err.message or err) .. (err.hint and "; " .. err.hint or ""))
   end
   row.limits = limits_of(pid, row.fdCount, notes)
-  return row, stat.start_time
-end
-
-local function watch(pid, start_time, args, notes)
-  local rows, began, due = {}, loop.now_ms(), 0
-  local window_ms, every_ms = args.durationSeconds * 1000, args.sampleEverySeconds * 1000
-  while true do
-    local row, start = sample(pid, notes)
-    if not row and start.kind ~= "ProcessNotFound" then return nil, start end
-    if not row or start ~= start_time then
-      if #rows == 0 then return nil, errors.new("ProcessNotFound", ("There is no process %d."):format(pid), { process_id = pid }) end
-      add_note(notes, "ProcessEnded: the process ended within the window; the samples are those until then")
-      return rows
-    end
-    rows[#rows + 1] = row
-    if due >= window_ms then return rows end
-    due = math.min(window_ms, due + every_ms)
-    local ok, err = loop.sleep_ms(math.max(0, began + due - loop.now_ms()))
-    if not ok then return nil, err end
-  end
+  return row
 end
 
 -- ---- managed against native -----------------------------------------------------------------------------------------------------
@@ -217,21 +197,24 @@ function M.run(ctx, args)
   local ticker <close> = progress.start(ctx, { seconds = seconds, message = "Watching resources" })
   local notes = {}
   local heap_probe = start_heap_probe(ctx, target, args.durationSeconds)
-  local rows
-  rows, err = watch(target.pid, target.start_time, args, notes)
+  local window = { seconds = args.durationSeconds, every_seconds = args.sampleEverySeconds, at_least = 1 }
+  local rows, times, ended = sampling.watch(target, window, function() return sample(target.pid, notes) end)
   if not rows then
     heap_probe:cancel("the window failed")
-    return nil, err
+    return nil, times
   end
+  if ended then add_note(notes, "ProcessEnded: the process ended within the window; the samples are those until then") end
   local split
   split, err = managed_vs_native(target, heap_probe, notes)
   if not split and err then return nil, err end
   ticker:stop()
   local last = rows[#rows]
+  local shown, thinned = sampling.thin(rows)
+  if thinned then add_note(notes, thinned) end
   local report = setmetatable({
     processId = target.pid, capturedAt = last.timestamp, fdCount = last.fdCount, fd = last.fd, sockets = last.sockets,
     limits = last.limits, notes = texts_of(notes), managedVsNative = split,
-    trend = args.durationSeconds > 0 and { samples = json.array(rows) } or nil,
+    trend = args.durationSeconds > 0 and { samples = json.array(shown) } or nil,
   }, ORDER)
   return report, { summary = summary_of(report), hints = M.hints(report, rows), process = target }
 end

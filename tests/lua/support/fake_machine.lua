@@ -11,7 +11,8 @@ Machine.__index = Machine
 -- Modules that hold on to lunette.ipc, lunette.proc or lunette.events, or to each other.
 local FRESH <const> = {
   "lunette.process", "lunette.readiness", "views.process.list", "views.process.info", "views.process.capabilities",
-  "views.process.container", "views.process.memory_trend", "views.process.resources", "views.process.preflight", "collectors.counters",
+  "views.process.container", "views.process.memory_trend", "views.process.resources", "views.process.preflight", "views.process.sampling",
+  "collectors.counters",
   "collectors.window", "cli.ps", "cli.doctor", "tools.inspect_process",
 }
 
