@@ -272,11 +272,12 @@ local function succeed(tool, branch, call, data, extras)
   }
 end
 
+local function not_built(tool, branch, bound, call)
+  local message = ("%s is not available: %s."):format(operation_of(tool, branch), branch.missing)
+  return failure(tool, errors.not_supported(message), call.safety, bound.args.processId)
+end
+
 local function run(tool, ctx, branch, bound, call)
-  if branch.missing then
-    return failure(tool, errors.not_supported(("%s is not available: %s."):format(operation_of(tool, branch), branch.missing)), call.safety,
-      bound.args.processId)
-  end
   local ok, data, extras = guard.call(branch.run, ctx, bound.args, call)
   if not ok then
     log.error("tool", "a script failed", { tool = tool.name, error = tostring(data.message), traceback = data.traceback })
@@ -309,6 +310,7 @@ local function answer(tool, ctx, raw)
     for _, child in ipairs(call.children) do all[#all + 1] = child.safety end
     call.safety = safety.max(all)
   end
+  if branch.missing then return not_built(tool, branch, bound, call), branch, bound end -- nobody is asked about what cannot run
   local stop
   stop, err = approval(tool, ctx, branch, call, sent)
   if stop or err then return stop, err or branch, bound end

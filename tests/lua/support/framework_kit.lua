@@ -46,6 +46,15 @@ function M.call(tool, arguments, ctx)
   return envelope, result
 end
 
+--- Whether an answer fits the full schema of its tool, or of a view (kind, name). true, or nil and what does not.
+---@return true?, string? faults
+function M.conforms(envelope, tool, kind, view)
+  any_answer()
+  local ok, faults = validate.check(envelope, kind and schema.view_output(kind, view) or schema.output(tool))
+  if ok then return true end
+  return nil, table.concat(faults, "\n")
+end
+
 --- A clock that tests move: clock.ms, and its two faces.
 function M.clock()
   local clock = { ms = 1000000 }

@@ -24,7 +24,7 @@ static void check_match(const match_case *c)
     size_t start = 0, end = 0;
     bool found = regex_find(r, slice_str(c->text), 0, &start, &end);
     if (found != (c->want != NULL)) fail_msg("%s on \"%s\": found %d", c->pattern, c->text, found);
-    if (found && (end - start != strlen(c->want) || memcmp(c->text + start, c->want, end - start) != 0))
+    if (found && c->want && (end - start != strlen(c->want) || memcmp(c->text + start, c->want, end - start) != 0))
         fail_msg("%s on \"%s\": got \"%.*s\", want \"%s\"", c->pattern, c->text, (int)(end - start), c->text + start,
                  c->want);
     regex_free(r);
