@@ -148,6 +148,23 @@ static int describe_all(const char *root, DIR *d, const ipc_discover_cfg *cfg, c
     return rc;
 }
 
+void ipc__forget_gone(const char *root, ipc_endpoints *l)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        ipc__proc p = {0};
+        bool gone =
+            l->items[i].cause != IPC_OK && (ipc__proc_read(root, l->items[i].pid, &p, NULL) < 0 || p.state == 'Z' ||
+                                            p.state == 'X' || p.start_time != l->items[i].start_time);
+        ipc__proc_fini(&p);
+        if (gone)
+            ipc_endpoint_fini(&l->items[i]);
+        else
+            l->items[kept++] = l->items[i];
+    }
+    l->n = kept;
+}
+
 int ipc_discover(const ipc_discover_cfg *cfg, const ipc_cancel *cancel, ipc_endpoints *out, err *e)
 {
     const char *root = cfg && cfg->proc_root ? cfg->proc_root : "/proc";
@@ -159,6 +176,7 @@ int ipc_discover(const ipc_discover_cfg *cfg, const ipc_cancel *cancel, ipc_endp
     if (out->n > 1) qsort(out->items, out->n, sizeof *out->items, by_pid);
     if (rc == 0)
         rc = ipc__probe_all(out->items, out->n, cfg && cfg->probe_ms > 0 ? cfg->probe_ms : IPC_PROBE_MS, cancel, e);
+    if (rc == 0) ipc__forget_gone(root, out);
     if (rc < 0) ipc_endpoints_fini(out);
     return rc;
 }

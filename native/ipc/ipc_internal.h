@@ -69,6 +69,9 @@ bool ipc__socket_name(const char *name, pid_t *pid, uint64_t *key, bool *router)
 /* Builds ep from /proc without talking to it. 1: a .NET process (cause says whether it can be reached), 0: not .NET,
  * negative: gone. */
 int ipc__describe(const char *root, pid_t pid, const ipc_discover_cfg *cfg, ipc__folders *f, ipc_endpoint *ep, err *e);
+/* Drops the unreachable ones that ended (or whose pid is another process's) meanwhile: they are no longer there to be
+ * reached. */
+void ipc__forget_gone(const char *root, ipc_endpoints *l);
 /* Sets cause, kind, message; the first one wins. */
 void ipc__cause(ipc_endpoint *ep, ipc_cause cause, err_kind kind, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -123,8 +123,9 @@ static bool last_time(replay_kind kind, slice content, int64_t *ticks)
 /* Begin tags, versions, name. False at the end tag, and where the stream was cut. */
 static bool read_head(cursor *c, slice *head, slice *name)
 {
+    static const uint8_t tags[] = {TAG_BEGIN, TAG_BEGIN, TAG_NULL};
     const uint8_t *from = c->p;
-    if (cursor_u8(c) != TAG_BEGIN || cursor_u8(c) != TAG_BEGIN || cursor_u8(c) != TAG_NULL) return false;
+    if (!slice_eq(cursor_bytes(c, sizeof tags), slice_of(tags, sizeof tags))) return false;
     cursor_skip(c, 8);
     uint32_t n = cursor_u32(c);
     if (n > NAME_MAX_LEN) return false;

@@ -14,7 +14,7 @@
 
 #include "ipc/ipc_internal.h"
 
-#define CHUNK_SIZE     (64 * 1024)
+#define CHUNK_SIZE     ((size_t)64 * 1024)
 #define STOP_RETRY_MS  10  /* while the target's backlog is full */
 #define STOP_ANSWER_MS 250 /* for the answer that follows the end of the stream */
 #define STOP_GRACE_MS  500 /* for the stream to end when StopTracing could not be sent */
@@ -156,12 +156,21 @@ static void stop_connect(reader *r)
         r->end.stop_sent = true;
 }
 
+/* The target has closed its end: the session is over, what is left is in our socket, and its id may be another
+ * session's by now. */
+static bool hung_up(int fd)
+{
+    struct pollfd p = {.fd = fd};
+    return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+}
+
 static void stop_begin(reader *r, int64_t deadline_ns)
 {
     if (deadline_ns < r->deadline_ns) r->deadline_ns = deadline_ns;
     if (r->stopping || r->eof) return;
     r->stopping = true;
     err e = {0};
+    if (hung_up(r->s->stream)) return;
     if (ipc_msg_stop(&r->stop_msg, r->s->id, &e) < 0)
         stop_failed(r, &e);
     else

@@ -223,6 +223,21 @@ static void silent_processes_cost_one_deadline_in_all(void **state)
     reap(&good);
 }
 
+static void a_process_that_ends_while_it_is_asked_is_not_reported(void **state)
+{
+    (void)state;
+    child stays = spawn("stale", dir, NULL), goes = spawn("stale", dir, NULL);
+    ipc_endpoints l = discover(300);
+    assert_non_null(find(&l, stays.pid));
+    assert_non_null(find(&l, goes.pid));
+    reap(&goes);
+    ipc__forget_gone("/proc", &l);
+    assert_non_null(find(&l, stays.pid));
+    assert_null(find(&l, goes.pid));
+    ipc_endpoints_fini(&l);
+    reap(&stays);
+}
+
 static void answers_that_are_none_have_their_cause(void **state)
 {
     (void)state;
@@ -468,6 +483,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_process_that_answers_is_found_with_its_info),
         cmocka_unit_test(the_targets_own_tmpdir_is_looked_into),
         cmocka_unit_test(silent_processes_cost_one_deadline_in_all),
+        cmocka_unit_test(a_process_that_ends_while_it_is_asked_is_not_reported),
         cmocka_unit_test(answers_that_are_none_have_their_cause),
         cmocka_unit_test(a_socket_of_an_earlier_process_of_that_pid_is_never_used),
         cmocka_unit_test(a_socket_planted_for_another_process_is_refused),

@@ -405,6 +405,39 @@ static void a_target_that_ends_by_itself_is_not_sent_a_stop(void **state)
     assert_int_equal(f.stops, 0);
 }
 
+static void a_session_that_is_over_but_not_read_is_not_stopped_either(void **state)
+{
+    (void)state;
+    runtime rt;
+    runtime_init(&rt);
+    rt.after = 150000;
+    fake f = {0};
+    fake_start(&f, serve, &rt, 0);
+    sink k;
+    sink_init(&k);
+    k.blocked = true;
+    ipc_session *s;
+    assert_int_equal(open_session(&f, &k, NULL, &s, NULL), 0);
+    wait_bytes(&k, 1);
+    runtime_end(&rt);
+    pthread_mutex_lock(&rt.lock); /* all of it is in our socket */
+    while (!rt.ended)
+        pthread_cond_wait(&rt.changed, &rt.lock);
+    pthread_mutex_unlock(&rt.lock);
+    ipc_session_stop(s, deadline_in_ms(5000));
+    pthread_mutex_lock(&k.lock);
+    k.blocked = false;
+    pthread_cond_broadcast(&k.some);
+    pthread_mutex_unlock(&k.lock);
+    assert_true(ipc_session_wait(s, deadline_in_ms(5000)));
+    ipc_session_free(s);
+    assert_int_equal(k.end.reason, IPC_END_BY_TARGET);
+    assert_stream(&k, rt.before + rt.after);
+    sink_fini(&k);
+    fake_stop(&f);
+    assert_int_equal(f.stops, 0);
+}
+
 static void a_stream_cut_at_any_byte_keeps_what_came(void **state)
 {
     (void)state;
@@ -580,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_stop_that_nobody_answers_ends_at_its_deadline),
         cmocka_unit_test(an_abort_takes_well_under_a_second_even_of_a_deaf_target),
         cmocka_unit_test(a_target_that_ends_by_itself_is_not_sent_a_stop),
+        cmocka_unit_test(a_session_that_is_over_but_not_read_is_not_stopped_either),
         cmocka_unit_test(a_stream_cut_at_any_byte_keeps_what_came),
         cmocka_unit_test(a_stop_whose_answer_is_missing_still_ends_with_the_stream),
         cmocka_unit_test(a_socket_that_is_gone_at_stop_ends_the_session_soon),
