@@ -27,6 +27,9 @@ local function check(id, title, status, reason, remediation, tools)
   }, ORDER)
 end
 
+-- No tool works then; a process that is no .NET process may still be watched by memory_trend and resources.
+local OUT_OF_REACH <const> = { PermissionDenied = true, EndpointUnavailable = true }
+
 -- What the diagnostics client says of an endpoint that is not there or does not let us in.
 local function endpoint_check(id, title, pid, status)
   local endpoint, err = ipc.resolve(pid)
@@ -35,7 +38,7 @@ local function endpoint_check(id, title, pid, status)
     return check(id, title, "Ok", reason, nil, ALL_TOOLS)
   end
   local remedy = err.hint or ("lunette ps   # why process %d cannot be reached"):format(pid)
-  return check(id, title, err.kind == "PermissionDenied" and "Blocked" or "Degraded", tostring(err.message or err), remedy, ALL_TOOLS)
+  return check(id, title, OUT_OF_REACH[err.kind] and "Blocked" or "Degraded", tostring(err.message or err), remedy, ALL_TOOLS)
 end
 
 --- The socket is for its owner (and root) only.

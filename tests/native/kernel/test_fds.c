@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -140,6 +141,36 @@ static void our_own_descriptors_are_counted_as_they_open(void **state)
     assert_int_equal(after.count, before.count);
 }
 
+static void past_the_cap_descriptors_are_counted_and_not_classified(void **state)
+{
+    (void)state;
+    enum { MANY = KN_FD_CLASSIFY + 50 };
+    struct rlimit lim;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &lim), 0);
+    if (lim.rlim_max < MANY + 100) skip(); /* this host does not let us open as many */
+    lim.rlim_cur = lim.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &lim), 0);
+    int *fds = calloc(MANY, sizeof *fds), null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < MANY; i++)
+        fds[i] = fcntl(null, F_DUPFD_CLOEXEC, 3);
+    kn_fds f;
+    err e = {0};
+    assert_int_equal(kn_fds_of("", getpid(), &f, &e), 0);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    close(null);
+    free(fds);
+    assert_true(f.count >= MANY);
+    assert_int_equal(f.unclassified, f.count - KN_FD_CLASSIFY);
+    assert_true(f.by_class[KN_FD_OTHER] >= f.unclassified);
+    uint32_t sum = 0;
+    for (int i = 0; i < KN_FD_CLASSES; i++)
+        sum += f.by_class[i];
+    assert_int_equal(sum, f.count);
+    assert_int_equal(f.notes.n, 1);
+    assert_non_null(strstr(f.notes.text[0], "were not classified"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +179,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_listed_is_an_error),
         cmocka_unit_test(garbage_in_a_socket_table_counts_nothing),
         cmocka_unit_test(our_own_descriptors_are_counted_as_they_open),
+        cmocka_unit_test(past_the_cap_descriptors_are_counted_and_not_classified),
     };
     return cmocka_run_group_tests(tests, fixtures_make, fixtures_remove);
 }

@@ -39,6 +39,20 @@ describe("views.process.preflight", function()
     assert.matches("runAsUser: 7", by_id["socket-uid"].remediation)
   end)
 
+  it("blocks a process whose socket nobody can use, and only degrades one that is no .NET process", function()
+    local off = fake.process {
+      pid = 42, state = "unreachable", kind = "EndpointUnavailable", message = "switched off", hint = "set it to 1",
+    }
+    local _, by_id = preflight({ processes = { off } }, 42)
+    assert.same({ "Blocked", "switched off", "set it to 1" },
+      { by_id["socket-uid"].status, by_id["socket-uid"].reason, by_id["socket-uid"].remediation })
+    machine:close()
+    local native = fake.process { pid = 42 }
+    native.runtime = nil
+    _, by_id = preflight({ processes = { native } }, 42)
+    assert.equal("Degraded", by_id["socket-uid"].status)
+  end)
+
   it("has the five checks with the tools that each one blocks", function()
     local _, by_id = preflight {}
     assert.same({ "all tools" }, { table.unpack(by_id["socket-uid"].affectedTools) })
