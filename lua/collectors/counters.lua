@@ -75,6 +75,9 @@ local function has(list, value)
   return false
 end
 
+--- A number as the target reads it in any culture: whole ones without a point.
+local function plain(n) return math.tointeger(n) and ("%d"):format(math.tointeger(n)) or tostring(n) end
+
 --- What to enable in a live target.
 local function live_providers(plan)
   local list = {}
@@ -86,7 +89,7 @@ local function live_providers(plan)
   if #plan.meters > 0 then
     local names = table.concat(plan.meters, ",")
     local args = ("SessionId=%s;ClientId=%s;Metrics=%s;RefreshInterval=%s;MaxTimeSeries=%d;MaxHistograms=%d"):format(meters.SHARED,
-      plan.client_id, names:find("=", 1, true) and '"' .. names .. '"' or names, tostring(plan.limits.interval_s), plan.limits.max_series,
+      plan.client_id, names:find("=", 1, true) and '"' .. names .. '"' or names, plain(plan.limits.interval_s), plan.limits.max_series,
       plan.limits.max_histograms)
     list[#list + 1] = { name = meters.PROVIDER, keywords = TIME_SERIES_VALUES, level = LEVEL, args = args }
   end

@@ -9,6 +9,7 @@ local M = {}
 
 M.STOP_MS = 5000    -- how long a stopped session may take to drain before the result is called incomplete
 M.TICK_MS = 500     -- longest wait without a look at the clock
+M.MAX_EVENTS = 5000000 -- taken in one window: weeks of counters, or a file made to keep us busy
 M.SETTLE_MS = 1500  -- a program younger than this may still be starting: enabling counters then has hung runtimes (dotnet/runtime 105682)
 local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 
@@ -22,7 +23,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field message string         of the progress reports
 
 ---@class WindowResult
----@field ended "deadline"|"stream-end"|"interrupted"
+---@field ended "deadline"|"stream-end"|"interrupted"|"event-limit"
 ---@field elapsed_ms integer
 ---@field started_unix_ms integer
 ---@field summary table          of the source, see docs/native-api.md
@@ -33,6 +34,7 @@ end
 
 --- Reads until the deadline, the end of the stream, or an interruption. Returns how it ended, or nil, err.
 local function read(source, spec, started_ms)
+  local taken = 0
   while true do
     local wait = BATCH_MS
     if spec.duration_ms then
@@ -44,6 +46,8 @@ local function read(source, spec, started_ms)
     local batch, err = source:next(math.max(1, wait))
     if batch then
       feed(batch, spec.on_event)
+      taken = taken + #batch
+      if taken > M.MAX_EVENTS then return "event-limit" end
     elseif err.kind == "NotFound" then
       return "stream-end"
     elseif err.kind ~= "Timeout" or not spec.duration_ms then
@@ -76,6 +80,7 @@ end
 ---@param spec WindowSpec
 ---@return WindowResult?, table? err
 function M.run(ctx, spec)
+  loop.set_budget(-1) -- a long window may take more CPU than a request; MAX_EVENTS bounds it
   local source <close>, open_err = events.open(spec.open)
   if not source then return nil, open_err end
   local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
@@ -104,6 +109,9 @@ function M.notes(result, spec, notes)
   if spec.duration_ms and result.ended == "stream-end" then
     notes[#notes + 1] = ("ProcessEnded: the event stream ended %.1f s into a window of %.1f s; values are those seen until then.")
       :format(result.elapsed_ms / 1000, spec.duration_ms / 1000)
+  end
+  if result.ended == "event-limit" then
+    notes[#notes + 1] = ("EventLimitReached: the window ended after %d events."):format(M.MAX_EVENTS)
   end
   if (s.lost or 0) > 0 then
     notes[#notes + 1] = ("EventsLost: the target dropped %d events (its buffers were full); counts may be too low."):format(s.lost)

@@ -45,9 +45,9 @@ M.RULES = {
     rationale = "One request in twenty takes half a second or longer.",
   },
   {
-    name = "runtime.silent-interval", input = "silent_s", counter = "EventCounters", unit = "s", levels = { { 0, "elevated" } },
+    name = "runtime.silent-interval", input = "silent_s", counter = "EventCounters", unit = "s", levels = { { 1.75, "elevated" } },
     summary = "The runtime's counters were silent for %s s.",
-    rationale = "Counters come once an interval: the process was stopped, starved of CPU, or its counter thread was held up.",
+    rationale = "Counters come once a second here: the process was stopped, starved of CPU, or its counter thread was held up.",
   },
 }
 

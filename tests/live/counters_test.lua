@@ -126,10 +126,29 @@ local function shorter_interval(skip)
   h.eq(21, h.ok(h.find(slow.data.counters.counters, { name = "polled" })).value, "three intervals of seven")
 end
 
+--- Another tool that holds the one unshared Meter session: no value can come, and the answer says why.
+local function meters_busy(skip)
+  local built, why = h.build_target("net10.0")
+  if not built then skip(why) end
+  local target <close> = h.target("net10.0", "counters")
+  local other <close> = assert(require("lunette.events").open {
+    pid = target.pid, want = { { provider = "System.Diagnostics.Metrics" } }, providers = { {
+      name = "System.Diagnostics.Metrics", keywords = 2, level = 4, args = "SessionId=alone;Metrics=Lunette.Test;RefreshInterval=1",
+    } },
+  })
+  h.wait_for("the other session's first values", 10000, function() return other:next(100) end)
+  local envelope = h.call("collect_events", { processId = target.pid, durationSeconds = 3, depth = "Detail", meters = { "Lunette.Test" } })
+  h.eq(0, #envelope.data.counters.meters, "no Meter values")
+  h.ok(#envelope.data.counters.counters > 20, "EventCounters come all the same")
+  local notes = table.concat(envelope.data.counters.notes, " ")
+  h.ok(notes:find("MetersBusy", 1, true) and notes:find("alone", 1, true), "the note names the other session: " .. notes)
+end
+
 local cases = {}
 for _, runtime in ipairs(RUNTIMES) do cases[#cases + 1] = { "known values on " .. runtime, known_values(runtime) } end
 cases[#cases + 1] = { "what Summary, providers=[] and meters=[] leave out", summary_depth }
 cases[#cases + 1] = { "a cap on series", series_cap }
 cases[#cases + 1] = { "joins a shared Meter session with other limits", other_limits }
+cases[#cases + 1] = { "an unshared Meter session of another tool", meters_busy }
 cases[#cases + 1] = { "puts a shorter interval of another session together", shorter_interval }
 return cases

@@ -39,8 +39,8 @@ end
 ---@param options MetersOptions
 function M.new(options)
   return setmetatable({
-    wanted = matcher(options.meters), options = options, series = {}, list = {}, instruments = {}, matched = {},
-    dropped = 0, not_finite = 0, malformed = 0, errors = {}, n_errors = 0, collections = 0, foreign = 0,
+    wanted = matcher(options.meters), options = options, series = {}, list = {}, instruments = {},
+    dropped = 0, not_finite = 0, malformed = 0, errors = {}, n_errors = 0, collections = 0,
   }, M)
 end
 
@@ -189,10 +189,7 @@ function M:add(event)
     if f.runningSessionId ~= M.SHARED then self.running_session = f.runningSessionId end
     return
   end
-  if not self.options.recorded and f.sessionId ~= M.SHARED then
-    self.foreign = self.foreign + 1
-    return
-  end
+  if not self.options.recorded and f.sessionId ~= M.SHARED then return end -- of another client
   local control, value = CONTROL[name], VALUES[name]
   if control then return control(self, f) end
   if not value or (name == "UpDownCounterRateValuePublished" and event.version == 0) then return end -- its version 0 tells no value

@@ -92,7 +92,6 @@ describe("collectors.counters.meters", function()
     local m = new()
     m:add(event("GaugeValuePublished", { sessionId = "foreign", instrumentName = "heat", lastValue = "1" }))
     assert.equal(0, #m:finish())
-    assert.equal(1, m.foreign)
   end)
 
   it("takes any session of a recording", function()
