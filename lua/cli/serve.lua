@@ -172,8 +172,8 @@ end
 
 local function report_problems(cfg)
   for _, message in ipairs(cfg.problems) do log.warning("config", message) end
-  if cfg:get("MCP_OIDC_ISSUER") then
-    log.warning("config", "MCP_OIDC_ISSUER is set, but OIDC tokens cannot be checked by this version: they are refused")
+  for _, key in ipairs(cfg:without_effect()) do
+    log.warning("config", "a setting is known, but has no effect in this version", { setting = key })
   end
 end
 

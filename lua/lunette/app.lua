@@ -26,7 +26,7 @@ M.tools = {} -- name -> compiled tool, in this process
 local function names_of(dir, extension)
   local names = {}
   for _, entry in ipairs(fs.list(dir) or {}) do
-    local name = (type(entry) == "table" and entry.name or entry):match("^([%w_%+%-]+)%." .. extension .. "$")
+    local name = entry:match("^([%w_%+%-]+)%." .. extension .. "$")
     if name and #names < MAX_FILES then names[#names + 1] = name end
   end
   table.sort(names)
@@ -57,6 +57,13 @@ local function run_script(path)
   return true
 end
 
+local function is_kind(name)
+  for _, kind in ipairs(kinds.names()) do
+    if kind == name then return true end
+  end
+  return false
+end
+
 -- tools/ and views/KIND/ of a folder. A script that fails is told and left out; the others are loaded.
 local function load_folder(dir, failures)
   local function try(path)
@@ -64,8 +71,10 @@ local function load_folder(dir, failures)
     if not ok then failures[#failures + 1] = tostring(err.message or err) end
   end
   for _, name in ipairs(names_of(dir .. "/tools", "lua")) do try(dir .. "/tools/" .. name .. ".lua") end
-  for _, kind in ipairs(kinds.names()) do
-    for _, name in ipairs(names_of(dir .. "/views/" .. kind, "lua")) do try(("%s/views/%s/%s.lua"):format(dir, kind, name)) end
+  for _, kind in ipairs(fs.list(dir .. "/views") or {}) do
+    for _, name in ipairs(is_kind(kind) and names_of(dir .. "/views/" .. kind, "lua") or {}) do
+      try(("%s/views/%s/%s.lua"):format(dir, kind, name))
+    end
   end
   return try
 end
@@ -107,6 +116,7 @@ function M.load(options)
   handles.configure(entries)
   redaction.configure(cfg:get("Diagnostics:RedactionPatterns"))
   local base, failures = M.home(), {}
+  collectgarbage("stop") -- what is loaded stays
   load_folder(base .. "/lua", failures)
   local ok, err = load_prompts(base .. "/playbooks")
   if not ok then error(tostring(err), 0) end
@@ -114,6 +124,7 @@ function M.load(options)
   for _, dir in ipairs(options.scripts or {}) do
     if fs.stat(dir) then load_site(dir, failures) else failures[#failures + 1] = "there is no folder " .. dir end
   end
+  collectgarbage("restart")
   for _, failure in ipairs(failures) do log.error("scripts", "a script was left out", { error = failure }) end
   return { failures = failures }
 end

@@ -10,55 +10,57 @@ local M = {}
 local MAX_FILE <const> = 1024 * 1024
 local MAX_LIST <const> = 1000
 
--- { key, type, default, what it does }. Types: string int number bool list records timespan.
+-- { key, type, default, what it does, later = true }. Types: string int number bool list records timespan. `later`: known, but nothing in
+-- this version looks at it; whoever sets it is told.
 local KEYS <const> = {
   { "Auth:BearerTokens", "records", nil, "Scoped tokens: Name, Token, Scopes. Wins over MCP_BEARER_TOKEN." },
   { "MCP_BEARER_TOKEN", "string", nil, "One token with root scope." },
-  { "MCP_OIDC_ISSUER", "string", nil, "OIDC issuer." },
-  { "MCP_OIDC_AUDIENCE", "string", nil, "OIDC audience." },
-  { "MCP_OIDC_SCOPE_CLAIM", "string", nil, "Claim that carries the scopes." },
-  { "MCP_OIDC_REQUIRED_CLAIMS_JSON", "string", nil, "Claims that a token must carry." },
+  { "MCP_OIDC_ISSUER", "string", nil, "OIDC issuer.", later = true },
+  { "MCP_OIDC_AUDIENCE", "string", nil, "OIDC audience.", later = true },
+  { "MCP_OIDC_SCOPE_CLAIM", "string", nil, "Claim that carries the scopes.", later = true },
+  { "MCP_OIDC_REQUIRED_CLAIMS_JSON", "string", nil, "Claims that a token must carry.", later = true },
   { "MCP_ARTIFACT_ROOT", "string", nil, "Base folder of every file the server writes." },
-  { "MCP_ARTIFACT_TTL_HOURS", "number", 24, "Age after which artifacts are removed; 0 or less: never." },
-  { "MCP_ATTACH_MAX_PER_PID", "int", 1, "Live attaches that may run on one process at once." },
-  { "MCP_ATTACH_WAIT_MS", "int", 0, "How long a call waits for that permit before it answers Busy." },
-  { "MCP_SYMBOL_PATH", "string", nil, "Symbol path when no symbolPath argument is given." },
+  { "MCP_ARTIFACT_TTL_HOURS", "number", 24, "Age after which artifacts are removed; 0 or less: never.", later = true },
+  { "MCP_ATTACH_MAX_PER_PID", "int", 1, "Live attaches that may run on one process at once.", later = true },
+  { "MCP_ATTACH_WAIT_MS", "int", 0, "How long a call waits for that permit before it answers Busy.", later = true },
+  { "MCP_SYMBOL_PATH", "string", nil, "Symbol path when no symbolPath argument is given.", later = true },
   { "MCP_METRICS_OPEN", "bool", false, "Serve /metrics without a token." },
   { "_NT_SYMBOL_PATH", "string", nil, "Symbol path after MCP_SYMBOL_PATH." },
-  { "Diagnostics:AllowSensitiveHeapValues", "bool", false, "Legacy switch for raw heap values and other event sources." },
-  { "Diagnostics:EventSourceAllowlist", "list", nil, "Extra provider names for kind=event_source." },
-  { "Diagnostics:SymbolServerAllowlist", "list", nil, "Hosts that a symbol path may name." },
+  { "Diagnostics:AllowSensitiveHeapValues", "bool", false, "Legacy switch for raw heap values and other event sources.", later = true },
+  { "Diagnostics:EventSourceAllowlist", "list", nil, "Extra provider names for kind=event_source.", later = true },
+  { "Diagnostics:SymbolServerAllowlist", "list", nil, "Hosts that a symbol path may name.", later = true },
   { "Diagnostics:RedactionPatterns", "list", nil, "Extra regular expressions for the redactor." },
-  { "Diagnostics:AllowMethodParameterCapture", "bool", false, "Deployment switch of kind=method-params." },
-  { "Diagnostics:AllowProcessLaunch", "bool", false, "Allows launch in kind=startup under stdio." },
+  { "Diagnostics:AllowMethodParameterCapture", "bool", false, "Deployment switch of kind=method-params.", later = true },
+  { "Diagnostics:AllowProcessLaunch", "bool", false, "Allows launch in kind=startup under stdio.", later = true },
   { "Diagnostics:HandleStore:MaxEntries", "int", 32, "Handles kept at once, 1 to 1024." },
-  { "Orchestrator:Enabled", "bool", false, "Registers the orchestrator tools." },
-  { "Orchestrator:NamespaceAllowlist", "list", nil, "Namespaces that may be listed or attached." },
-  { "Orchestrator:DefaultNamespace", "string", nil, "Namespace when a call gives none." },
-  { "Orchestrator:LabelKeyAllowlist", "list", nil, "Label keys that a selector may use." },
-  { "Orchestrator:PreparedLabelKey", "string", "diagnostics.dotnet.io/prepared", "Label that marks a prepared Pod." },
-  { "Orchestrator:RequirePreparedLabel", "bool", true, "Refuse Pods without that label." },
-  { "Orchestrator:MaxListLimit", "int", 500, "Ceiling of a page of Pods." },
-  { "Orchestrator:EphemeralContainerImage", "string", nil, "Image that is injected." },
-  { "Orchestrator:EphemeralContainerNamePrefix", "string", "dotnet-dbg-mcp-", "Prefix of the injected container name." },
-  { "Orchestrator:AttachReadinessTimeoutSeconds", "int", 60, "Wait for the container to run." },
-  { "Orchestrator:DefaultInvestigationTtlSeconds", "int", 1800, "Lifetime of an investigation." },
-  { "Orchestrator:ProxyPodPort", "int", 5130, "Port of the injected server." },
-  { "Orchestrator:ProxyBasePath", "string", "/proxy", "Prefix of the proxied endpoints." },
-  { "Orchestrator:AllowCrossSessionAdmin", "bool", false, "Deprecated; the literal scope orchestrator-admin replaces it." },
-  { "Orchestrator:ProxyRequestSizeLimitBytes", "int", 1048576, "Body limit of the proxy." },
-  { "Orchestrator:RateLimitPermitsPerWindow", "int", 120, "Requests of one remote address in a window." },
-  { "Orchestrator:RateLimitWindowSeconds", "int", 60, "Window of that limit." },
-  { "Orchestrator:RateLimitQueueLimit", "int", 0, "Queued requests above the limit." },
-  { "Orchestrator:ExternalMcpProfiles", "records", nil, "Configured external targets." },
-  { "AzureDiscovery:Enabled", "bool", false, "Registers discover_azure." },
-  { "AzureDiscovery:KubeconfigHandleTtl", "timespan", 600, "Lifetime of a kubeconfig handle." },
-  { "AzureDiscovery:KubeconfigHandleMaxEntries", "int", 256, "Kubeconfig handles kept." },
+  { "Orchestrator:Enabled", "bool", false, "Registers the orchestrator tools.", later = true },
+  { "Orchestrator:NamespaceAllowlist", "list", nil, "Namespaces that may be listed or attached.", later = true },
+  { "Orchestrator:DefaultNamespace", "string", nil, "Namespace when a call gives none.", later = true },
+  { "Orchestrator:LabelKeyAllowlist", "list", nil, "Label keys that a selector may use.", later = true },
+  { "Orchestrator:PreparedLabelKey", "string", "diagnostics.dotnet.io/prepared", "Label that marks a prepared Pod.", later = true },
+  { "Orchestrator:RequirePreparedLabel", "bool", true, "Refuse Pods without that label.", later = true },
+  { "Orchestrator:MaxListLimit", "int", 500, "Ceiling of a page of Pods.", later = true },
+  { "Orchestrator:EphemeralContainerImage", "string", nil, "Image that is injected.", later = true },
+  { "Orchestrator:EphemeralContainerNamePrefix", "string", "dotnet-dbg-mcp-", "Prefix of the injected container name.", later = true },
+  { "Orchestrator:AttachReadinessTimeoutSeconds", "int", 60, "Wait for the container to run.", later = true },
+  { "Orchestrator:DefaultInvestigationTtlSeconds", "int", 1800, "Lifetime of an investigation.", later = true },
+  { "Orchestrator:ProxyPodPort", "int", 5130, "Port of the injected server.", later = true },
+  { "Orchestrator:ProxyBasePath", "string", "/proxy", "Prefix of the proxied endpoints.", later = true },
+  { "Orchestrator:AllowCrossSessionAdmin", "bool", false, "Deprecated; the literal scope orchestrator-admin replaces it.", later = true },
+  { "Orchestrator:ProxyRequestSizeLimitBytes", "int", 1048576, "Body limit of the proxy.", later = true },
+  { "Orchestrator:RateLimitPermitsPerWindow", "int", 120, "Requests of one remote address in a window.", later = true },
+  { "Orchestrator:RateLimitWindowSeconds", "int", 60, "Window of that limit.", later = true },
+  { "Orchestrator:RateLimitQueueLimit", "int", 0, "Queued requests above the limit.", later = true },
+  { "Orchestrator:ExternalMcpProfiles", "records", nil, "Configured external targets.", later = true },
+  { "AzureDiscovery:Enabled", "bool", false, "Registers discover_azure.", later = true },
+  { "AzureDiscovery:KubeconfigHandleTtl", "timespan", 600, "Lifetime of a kubeconfig handle.", later = true },
+  { "AzureDiscovery:KubeconfigHandleMaxEntries", "int", 256, "Kubeconfig handles kept.", later = true },
   { "Observability:MetricsEnabled", "bool", true, "Publish /metrics." },
   { "Observability:MetricsOpen", "bool", false, "Serve /metrics without a token." },
-  { "OTEL_EXPORTER_OTLP_ENDPOINT", "string", nil, "Export metrics and spans." },
-  { "DOTNET_DIAGNOSTICS_MCP_AUTO_RESTART", "bool", false, "End when the binary on disk changed, so that a supervisor starts the new one." },
-  { "DIAGMCP_SYMBOL_TRACE", "string", nil, "Extra symbol tracing." },
+  { "OTEL_EXPORTER_OTLP_ENDPOINT", "string", nil, "Export metrics and spans.", later = true },
+  { "DOTNET_DIAGNOSTICS_MCP_AUTO_RESTART", "bool", false,
+    "End when the binary on disk changed, so that a supervisor starts the new one.", later = true },
+  { "DIAGMCP_SYMBOL_TRACE", "string", nil, "Extra symbol tracing.", later = true },
   { "ASPNETCORE_URLS", "string", nil, "Bind addresses." }, { "DOTNET_URLS", "string", nil, "Bind addresses." },
   { "ASPNETCORE_HTTP_PORTS", "string", nil, "Ports on all addresses." }, { "DOTNET_HTTP_PORTS", "string", nil, "Ports on all addresses." },
   { "ASPNETCORE_HTTPS_PORTS", "string", nil, "TLS ports on all addresses." }, { "DOTNET_HTTPS_PORTS", "string", nil, "TLS ports." },
@@ -253,7 +255,17 @@ end
 function M.use(cfg) current = cfg end
 function M.get(key) return M.current():get(key) end
 
---- All settings, for --help and the docs: { key, type, default, meaning }.
+--- The settings that were given and that this version does not look at.
+---@return string[]
+function Config:without_effect()
+  local list = {}
+  for _, row in ipairs(KEYS) do
+    if row.later and self.values[row[1]] ~= nil then list[#list + 1] = row[1] end
+  end
+  return list
+end
+
+--- All settings, for --help and the docs: { key, type, default, meaning, later? }.
 function M.keys() return KEYS end
 
 --- The environment variable of a key.

@@ -10,7 +10,8 @@ local M = {}
 local JOURNEY <const> = "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)=SnapshotJourneyDiff"
 local COLLECTION <const> = "CollectionQueryResult"
 
-local by_name = {}
+local by_name = {}   -- compiled when first asked for: most runs need a few of them
+local declarations = {}
 local ordered = {}
 
 local function parse_option(word)
@@ -45,10 +46,7 @@ end
 ---@field views table<string, table>
 ---@field view_names string[]    in the order of declaration
 
---- Adds a kind (a site script may, too). `views` is a list of "name(options)=Payload"; `fields`, `view_scopes` and `view_risk` are
---- by the name of the view.
----@return Kind
-function M.add(declared)
+local function compile(declared)
   local kind = {
     name = declared.name, default_view = declared.default_view, wrapper = declared.wrapper or COLLECTION,
     scopes = scopes.requirement(declared.scopes), risk = declared.risk or "low", lifetime = declared.lifetime or "standard",
@@ -63,14 +61,23 @@ function M.add(declared)
     kind.views[view.name] = view
     kind.view_names[#kind.view_names + 1] = view.name
   end
-  if not kind.views[kind.default_view] then error("kinds.add: the default view is none of the views of " .. kind.name, 2) end
-  if not by_name[kind.name] then ordered[#ordered + 1] = kind.name end
-  by_name[kind.name] = kind
+  if not kind.views[kind.default_view] then error("kinds.add: the default view is none of the views of " .. kind.name, 3) end
   return kind
 end
 
+--- Adds a kind (a site script may, too). `views` is a list of "name(options)=Payload"; `fields`, `view_scopes` and `view_risk` are
+--- by the name of the view.
+function M.add(declared)
+  if not declarations[declared.name] then ordered[#ordered + 1] = declared.name end
+  declarations[declared.name], by_name[declared.name] = declared, nil
+end
+
 ---@return Kind?
-function M.get(name) return by_name[name] end
+function M.get(name)
+  if name == nil then return nil end
+  if not by_name[name] and declarations[name] then by_name[name] = compile(declarations[name]) end
+  return by_name[name]
+end
 
 --- The names of all kinds, in the order of the contract.
 function M.names() return { table.unpack(ordered) } end
@@ -78,7 +85,7 @@ function M.names() return { table.unpack(ordered) } end
 --- The hint that makes a new handle of that kind.
 ---@return string tool, table arguments
 function M.collector(name)
-  local kind = by_name[name]
+  local kind = declarations[name]
   if not kind then return "inspect_process", { view = "list" } end
   local arguments = {}
   for k, v in pairs(kind.collector.arguments or {}) do arguments[k] = v end

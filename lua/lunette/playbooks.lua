@@ -114,7 +114,7 @@ local function names_in(dir)
   if not entries then return nil, err end
   local names = {}
   for _, entry in ipairs(entries) do
-    local name = (type(entry) == "table" and entry.name or entry):match("^([%w_%-]+)%.md$")
+    local name = entry:match("^([%w_%-]+)%.md$")
     if name then names[#names + 1] = name end
   end
   table.sort(names)

@@ -79,6 +79,16 @@ describe("lunette.config #unit", function()
     assert.matches("cannot be read", config.load({ environ = {}, file = "/nonexistent/lunette.lua" }).fatal, 1, true)
   end)
 
+  it("tells which settings have no effect in this version", function()
+    local cfg = load({ MCP_OIDC_ISSUER = "https://i", Orchestrator__Enabled = "true", Diagnostics__HandleStore__MaxEntries = "5" })
+    assert.same({ "MCP_OIDC_ISSUER", "Orchestrator:Enabled" }, cfg:without_effect())
+  end)
+
+  it("docs/configuration.md has every setting", function()
+    local docs = assert(require("lunette.fs").read(require("lunette.sys").home .. "/docs/configuration.md", 1024 * 1024))
+    for _, row in ipairs(config.keys()) do assert.is_truthy(docs:find("`" .. row[1] .. "`", 1, true), row[1]) end
+  end)
+
   it("asking for a key that does not exist is an error that names the nearest", function()
     local ok, err = pcall(function() return load({}):get("Diagnostics:HandleStore") end)
     assert.is_false(ok)
