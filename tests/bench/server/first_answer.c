@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measures the time from exec to the first answered request of an HTTP server, and its resident memory when idle after that.
- * Usage: first_answer PORT IDLE_MS COMMAND ARGS…   prints "<milliseconds> <kB>". */
+/* Measures the time from exec to the first answered request of an HTTP server, and its resident memory when idle after
+ * that. Usage: first_answer PORT IDLE_MS COMMAND ARGS…   prints "<milliseconds> <kB>". */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -25,8 +25,9 @@ static int ask(unsigned short port)
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
     char got[16] = {0};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    int ok = connect(fd, (struct sockaddr *)&a, sizeof a) == 0 && write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1 &&
-             read(fd, got, 12) == 12 && memcmp(got, "HTTP/1.1 200", 12) == 0;
+    int ok = connect(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+             write(fd, request, sizeof request - 1) == (ssize_t)sizeof request - 1 && read(fd, got, 12) == 12 &&
+             memcmp(got, "HTTP/1.1 200", 12) == 0;
     close(fd);
     return ok;
 }
@@ -56,8 +57,10 @@ int main(int argc, char **argv)
         _exit(127);
     }
     while (!answered && now_ms() - start < 10000) {
-        if (ask(port)) answered = now_ms();
-        else usleep(200);
+        if (ask(port))
+            answered = now_ms();
+        else
+            usleep(200);
     }
     usleep((useconds_t)idle_ms * 1000);
     long kb = resident_kb(pid);

@@ -203,9 +203,9 @@ static void silent_processes_cost_one_deadline_in_all(void **state)
     assert_int_equal(kill(c[0].pid, SIGSTOP), 0);
     assert_int_equal(waitpid(c[0].pid, NULL, WUNTRACED), c[0].pid); /* it is stopped now */
     int64_t t = mono_ns();
-    ipc_endpoints l = discover(400);
+    ipc_endpoints l = discover(1000);
     int64_t ms = (mono_ns() - t) / 1000000;
-    assert_in_range(ms, 390, 1600); /* not 8 × 400 */
+    assert_in_range(ms, 990, 5000); /* not 8 × 1000, on a busy machine too */
     for (int i = 0; i < N; i++) {
         const ipc_endpoint *ep = find(&l, c[i].pid);
         assert_non_null(ep);
