@@ -74,11 +74,11 @@ local function dispose(entry)
   end
 end
 
---- Drops an entry. reason: ttl | capacity | process_exit | invalidate. Only the first two leave a tombstone.
+--- Drops an entry. reason: ttl | capacity | process_exit | invalidate. All but the last leave a tombstone.
 function Store:evict(entry, reason)
   if self.by_id[entry.id] ~= entry then return end
   self.by_id[entry.id], self.n = nil, self.n - 1
-  if reason == "ttl" or reason == "capacity" then self:bury(entry, reason) end
+  if reason ~= "invalidate" then self:bury(entry, reason) end
   evictions:add({ reason = reason })
   local level = reason == "capacity" and log.warning or log.debug
   level(AREA, "a handle ended", { reason = reason, kind = entry.kind })
@@ -166,7 +166,7 @@ local function again(kind, collector, process_id)
     tool, arguments = kinds.collector(kind)
     arguments.processId = process_id
   end
-  return hints.new(tool, "Collect it again.", arguments, "high")
+  return hints.new(tool, "Collect it again.", arguments, collector and "high" or "normal")
 end
 
 local function dead(store, id)
@@ -175,6 +175,11 @@ local function dead(store, id)
     return errors.new("HandleNotFound",
       "There is no such handle here: it was never made by this server, the server was restarted, or its process has ended.",
       { detail = id, hints = { hints.new("inspect_process", "Choose a process, then collect again.", { view = "list" }, "high") } })
+  end
+  if grave.reason == "process_exit" then
+    local message = ("This %s handle ended with its process %d."):format(grave.kind, grave.process_id)
+    local choose = hints.new("inspect_process", "Choose a process, then collect again.", { view = "list" }, "high")
+    return errors.new("HandleNotFound", message, { detail = id, hints = { choose, again(grave.kind) } })
   end
   local first = again(grave.kind, grave.collector, grave.process_id)
   if grave.reason == "ttl" then

@@ -88,6 +88,21 @@ describe("lunette serve #unit", function()
     assert.equal(1, n)
   end)
 
+  it("serves HTTPS with a given certificate, also where other machines can reach it", function()
+    if shell("command -v openssl").code ~= 0 then return pending("openssl is not installed") end
+    local done = with_server('--http 0.0.0.0:0 --tls-cert "$C/c.pem" --tls-key "$C/k.pem"', [[
+      A=$(echo "$U" | sed 's/0\.0\.0\.0/127.0.0.1/')
+      curl -sk -o /dev/null -w '%{http_code} ' "$A/health"
+      curl -sk -o /dev/null -w '%{http_code} ' -X POST "$A/mcp"
+      $L serve --health-check --http "${A#https://}" --tls-cert "$C/c.pem" --tls-key "$C/k.pem"; echo "well $?"
+      rm -rf "$C"
+    ]], [[
+      C=$(mktemp -d); export MCP_BEARER_TOKEN=spec
+      openssl req -x509 -newkey rsa:2048 -nodes -keyout "$C/k.pem" -out "$C/c.pem" -days 2 -subj /CN=localhost 2>/dev/null
+    ]])
+    assert.equal("200 401 well 0\n", done.stdout)
+  end)
+
   it("a wrong option, file or folder is told with what was probably meant", function()
     for _, row in ipairs({
       { "--htp 1", 'Did you mean "--http"?' }, { "--http nonsense", "is no ADDRESS:PORT" }, { "extra", "extra is not understood" },

@@ -112,6 +112,8 @@ describe("handles #unit", function()
     dead[42] = true
     local _, err = store:get(live.id)
     assert.equal("HandleNotFound", err.kind)
+    assert.matches("ended with its process 42", err.message, 1, true)
+    assert.same({ kind = "counters" }, err.hints[2].suggestedArguments)
     assert.equal(threads, store:get(threads.id))
     assert.equal(trace, store:get(trace.id))
     _, err = store:get(params.id)
