@@ -2,6 +2,7 @@
 --- The registry: tools, prompts and resources for the MCP layer. Definitions are plain tables (docs/registry-api.md); lists are sorted by
 --- name; a change calls the listeners. The module itself is the process's registry; `registry.new()` makes another one (for tests).
 
+local atomic = require("lunette.atomic")
 local param_headers = require("lunette.mcp.param_headers")
 local uri_template = require("lunette.mcp.uri_template")
 
@@ -50,41 +51,49 @@ local function check_template(def)
 end
 
 -- One sorted collection of definitions. `key` is the field that names an entry, `kind` what listeners are told.
-local function collection(kind, key, check, changed)
+local function collection(R, kind, key, check, changed)
   local C = { by_key = {}, extra = {}, sorted = nil, n = 0 }
+
+  -- Puts a definition in, or takes one out (def nil). false: there is no room.
+  local put = atomic(function(name, def, extra)
+    local n = C.n + (def and 1 or 0) - (C.by_key[name] and 1 or 0)
+    if n > MAX_DEFINITIONS then return false end
+    C.by_key[name], C.extra[name], C.sorted, C.n = def, extra, nil, n
+    R.revision = R.revision + 1
+    return true
+  end)
 
   function C.add(def)
     if type(def) ~= "table" then error("a definition must be a table", 3) end
     local extra = check(def)
-    if not C.by_key[def[key]] then
-      if C.n >= MAX_DEFINITIONS then error("too many " .. kind .. " (at most " .. MAX_DEFINITIONS .. ")", 3) end
-      C.n = C.n + 1
-    end
-    C.by_key[def[key]], C.extra[def[key]], C.sorted = def, extra, nil
+    if not put(def[key], def, extra) then error("too many " .. kind .. " (at most " .. MAX_DEFINITIONS .. ")", 3) end
     changed(kind)
   end
 
   function C.remove(name)
     if not C.by_key[name] then return false end
-    C.by_key[name], C.extra[name], C.sorted, C.n = nil, nil, nil, C.n - 1
+    put(name)
     changed(kind)
     return true
   end
 
+  local sort = atomic(function()
+    local sorted, hides = {}, false
+    for _, def in pairs(C.by_key) do
+      sorted[#sorted + 1] = def
+      hides = hides or def.visible ~= nil
+    end
+    table.sort(sorted, function(a, b) return a[key] < b[key] end)
+    C.sorted, C.hides = sorted, hides
+    return sorted
+  end)
+
   --- All definitions that the principal may see, sorted. The list is shared when nothing is hidden: not to be changed.
   function C.list(principal)
-    if not C.sorted then
-      local sorted, hides = {}, false
-      for _, def in pairs(C.by_key) do
-        sorted[#sorted + 1] = def
-        hides = hides or def.visible ~= nil
-      end
-      table.sort(sorted, function(a, b) return a[key] < b[key] end)
-      C.sorted, C.hides = sorted, hides
-    end
-    if not C.hides then return C.sorted end
+    local sorted = C.sorted or sort()
+    if not C.hides then return sorted end
     local seen = {}
-    for _, def in ipairs(C.sorted) do
+    for _, def in ipairs(sorted) do
       if def.visible == nil or def.visible(principal) then seen[#seen + 1] = def end
     end
     return seen
@@ -98,13 +107,12 @@ local function new()
   local listeners, updated_listeners = {}, {}
 
   local function changed(kind)
-    R.revision = R.revision + 1
     for _, fn in ipairs(listeners) do fn(kind) end
   end
-  local tools = collection("tools", "name", check_tool, changed)
-  local prompts = collection("prompts", "name", check_prompt, changed)
-  local resources = collection("resources", "uri", check_resource, changed)
-  local templates = collection("resources", "uriTemplate", check_template, changed)
+  local tools = collection(R, "tools", "name", check_tool, changed)
+  local prompts = collection(R, "prompts", "name", check_prompt, changed)
+  local resources = collection(R, "resources", "uri", check_resource, changed)
+  local templates = collection(R, "resources", "uriTemplate", check_template, changed)
 
   R.add_tool, R.remove_tool, R.tools = tools.add, tools.remove, tools.list
   R.add_prompt, R.remove_prompt, R.prompts = prompts.add, prompts.remove, prompts.list

@@ -2,6 +2,7 @@
 --- The answers of the list methods, kept as text: a list depends on the revision of the registry, the protocol, who asks and the cursor,
 --- and on nothing else.
 
+local atomic = require("lunette.atomic")
 local json = require("lunette.json")
 local pagination = require("lunette.mcp.pagination")
 
@@ -42,21 +43,26 @@ local function build(S, call, spec, cursor)
   return S:encode(call, result)
 end
 
+-- Keeps a text, unless the registry changed while it was made.
+local keep = atomic(function(S, key, text, revision)
+  local cache = S.lists
+  if S.registry.revision ~= revision then return end
+  if cache.revision ~= revision or cache.n >= MAX_TEXTS then cache.revision, cache.n, cache.texts = revision, 0, {} end
+  cache.texts[key], cache.n = text, cache.n + 1
+end)
+
 --- The text of a list result.
 ---@param spec { member: string, key: string, list: fun(registry, principal): table[], row: fun(def, call): table }
 ---@return string|nil text
 ---@return table? err
 function M.answer(S, call, spec)
-  local cache, cursor = S.lists, call.params.cursor
-  if cache.revision ~= S.registry.revision or cache.n >= MAX_TEXTS then
-    cache.revision, cache.n, cache.texts = S.registry.revision, 0, {}
-  end
+  local cache, cursor, revision = S.lists, call.params.cursor, S.registry.revision
   if cursor ~= nil then return build(S, call, spec, cursor) end
   local key = spec.member .. "\0" .. call.protocol .. "\0" .. principal_key(call.principal)
-  local text = cache.texts[key]
+  local text = cache.revision == revision and cache.texts[key]
   if text then return text end
   local built, err = build(S, call, spec)
-  if built then cache.texts[key], cache.n = built, cache.n + 1 end
+  if built then keep(S, key, built, revision) end
   return built, err
 end
 

@@ -2,6 +2,7 @@
 --- The answer to one POST: one JSON body, or, once there is something to say before the end, an event stream. Modern streams die with
 --- their connection; legacy ones are resumable.
 
+local atomic = require("lunette.atomic")
 local loop = require("lunette.loop")
 local protocol = require("lunette.mcp.protocol")
 local sse = require("lunette.mcp.sse")
@@ -58,11 +59,13 @@ function Modern:open()
   sse.watch(self.req)
   return true
 end
+Modern.open = atomic(Modern.open)
 
 --- Sends a message before the answer. false when the client does not read streams, or is gone.
 function Modern:send(text)
   return self:open() and self.req:write(sse.event(text)) and true or false
 end
+Modern.send = atomic(Modern.send)
 
 --- Sends the answer and ends. text nil: nothing more is to be said.
 function Modern:finish(status, text)
@@ -80,6 +83,7 @@ function Modern:finish(status, text)
   self.ended = true
   self.req:on_close(nil)
 end
+Modern.finish = atomic(Modern.finish)
 
 --- The client is gone.
 function Modern:abandon()
@@ -87,6 +91,7 @@ function Modern:abandon()
   self.ended = true
   sse.unwatch(self.req)
 end
+Modern.abandon = atomic(Modern.abandon)
 
 -- ---- legacy ----------------------------------------------------------------------------------------------------------------------------
 
@@ -112,18 +117,21 @@ function Legacy:open()
   if self.session.protocol >= protocol.LEGACY_NEWEST then stream:emit("", streams.RETRY_MS) end
   return true
 end
+Legacy.open = atomic(Legacy.open)
 
 function Legacy:send(text)
   if not self:open() then return false end
   self.stream:emit(text)
   return true
 end
+Legacy.send = atomic(Legacy.send)
 
 --- Closes the connection, the client polls. false where the protocol has no such thing.
 function Legacy:suspend(retry_ms)
   if self.session.protocol < protocol.LEGACY_NEWEST or not self:open() then return false end
   return self.stream:suspend(retry_ms)
 end
+Legacy.suspend = atomic(Legacy.suspend)
 
 function Legacy:finish(status, text)
   disarm(self)
@@ -138,5 +146,6 @@ function Legacy:finish(status, text)
   end
   self.req:on_close(nil)
 end
+Legacy.finish = atomic(Legacy.finish)
 
 return M

@@ -36,6 +36,7 @@ function M.wait(call, ctx, fn, ...)
   if call.cancelled then return "cancelled" end
   local task = loop.spawn(M.invoke, ctx, fn, ...)
   call.on_cancel = function(reason) task:cancel(reason) end
+  if call.cancelled then task:cancel("cancelled") end -- it came between the two lines above
   local kind, value = task:await()
   call.on_cancel = nil
   if call.cancelled then return "cancelled" end

@@ -2,6 +2,7 @@
 --- Legacy sessions: what `initialize` agreed on, the requests that run, the questions that wait for the client's answer. HTTP has many,
 --- each with its streams; stdio has one at a time.
 
+local atomic = require("lunette.atomic")
 local crypto = require("lunette.crypto")
 local loop = require("lunette.loop")
 local protocol = require("lunette.mcp.protocol")
@@ -56,11 +57,13 @@ function Session:enter(call)
   self.calls[call.id], self.n_calls = call, self.n_calls + 1
   return true
 end
+Session.enter = atomic(Session.enter)
 
 function Session:leave(call)
   if self.calls[call.id] ~= call then return end
   self.calls[call.id], self.n_calls = nil, self.n_calls - 1
 end
+Session.leave = atomic(Session.leave)
 
 --- notifications/cancelled: unknown ids are nothing to speak of.
 function Session:cancel(params)
@@ -68,17 +71,17 @@ function Session:cancel(params)
   if call then run.cancel(call, "the client cancelled the request") end
 end
 
-local function open_question(session)
+local open_question = atomic(function(session)
   local id = session.next_question
   session.next_question, session.n_questions = id + 1, session.n_questions + 1
   session.questions[id] = loop.channel(1)
   return id, session.questions[id]
-end
+end)
 
-local function close_question(session, id)
+local close_question = atomic(function(session, id)
   if not session.questions[id] then return end
   session.questions[id], session.n_questions = nil, session.n_questions - 1
-end
+end)
 
 --- Asks the client and waits. emit(text) sends on the stream of the call that asks. -> result, or nil, err.
 function Session:ask(emit, method, params)
@@ -117,6 +120,7 @@ function Session:close(reason)
   for _, answer in pairs(self.questions) do answer:close() end
   self.streams:close()
 end
+Session.close = atomic(Session.close)
 
 -- ---- the sessions of an HTTP endpoint -------------------------------------------------------------------------------------------------
 
@@ -131,6 +135,7 @@ function Store:drop(session, reason)
   self.sessions[session.id], self.n = nil, self.n - 1
   session:close(reason)
 end
+Store.drop = atomic(Store.drop)
 
 --- Ends sessions that were idle for too long.
 function Store:sweep()
@@ -139,6 +144,7 @@ function Store:sweep()
     if not session:is_busy() and now - session.used_ms > M.IDLE_MS then self:drop(session, "the session was idle") end
   end
 end
+Store.sweep = atomic(Store.sweep)
 
 local function arm(store)
   if store.timer then return end
@@ -165,6 +171,7 @@ function Store:add(session)
   arm(self)
   return true
 end
+Store.add = atomic(Store.add)
 
 --- The session, when it is this principal's.
 function Store:get(id, principal)
@@ -181,5 +188,6 @@ function Store:close()
     self.timer = nil
   end
 end
+Store.close = atomic(Store.close)
 
 return M

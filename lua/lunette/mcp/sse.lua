@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Server-sent events: headers, the text of an event, and the keep-alive comments of all open streams.
 
+local atomic = require("lunette.atomic")
 local loop = require("lunette.loop")
 
 local M = {}
@@ -15,27 +16,30 @@ M.HEADERS = {
 
 local open, n_open, timer = {}, 0, nil
 
-local function tick()
+local tick
+
+tick = atomic(function()
   timer = nil
   for stream in pairs(open) do stream:write(": keep-alive\n\n") end
   if n_open > 0 then timer = loop.timer(M.KEEP_ALIVE_MS, tick) end
-end
+end)
 
 --- Sends keep-alive comments on the stream until `unwatch`.
-function M.watch(stream)
+M.watch = atomic(function(stream)
   if open[stream] then return end
   open[stream], n_open = true, n_open + 1
   if not timer then timer = loop.timer(M.KEEP_ALIVE_MS, tick) end
-end
+end)
 
-function M.unwatch(stream)
+--- No more of them.
+M.unwatch = atomic(function(stream)
   if not open[stream] then return end
   open[stream], n_open = nil, n_open - 1
   if n_open == 0 and timer then
     timer:cancel()
     timer = nil
   end
-end
+end)
 
 --- How many streams are open.
 function M.count() return n_open end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- MCP over standard input and output: one message a line, both eras interleaved, one principal (root). Requests run at the same time.
 
+local atomic = require("lunette.atomic")
 local era = require("lunette.mcp.era")
 local http_legacy = require("lunette.mcp.http_legacy")
 local http_modern = require("lunette.mcp.http_modern")
@@ -40,16 +41,20 @@ local function result_line(link, call)
   return protocol.error_text(call.id, err)
 end
 
-local function start(link, call)
-  if link.n_calls >= M.MAX_IN_FLIGHT then
-    return link.write(protocol.error_text(call.id, protocol.error(protocol.INTERNAL_ERROR, "too many requests at once")))
-  end
-  if link.calls[call.id] then
-    return link.write(protocol.error_text(call.id, protocol.error(protocol.INVALID_REQUEST, "a request with this id is still running")))
-  end
+local enter = atomic(function(link, call)
+  if link.n_calls >= M.MAX_IN_FLIGHT then return nil, protocol.error(protocol.INTERNAL_ERROR, "too many requests at once") end
+  if link.calls[call.id] then return nil, protocol.error(protocol.INVALID_REQUEST, "a request with this id is still running") end
   link.calls[call.id], link.n_calls = call, link.n_calls + 1
+  return true
+end)
+
+local leave = atomic(function(link, call) link.calls[call.id], link.n_calls = nil, link.n_calls - 1 end)
+
+local function start(link, call)
+  local entered, err = enter(link, call)
+  if not entered then return link.write(protocol.error_text(call.id, err)) end
   local line = result_line(link, call)
-  link.calls[call.id], link.n_calls = nil, link.n_calls - 1
+  leave(link, call)
   if line then link.write(line) end
   if link.n_calls == 0 and link.drained then link.drained:send(true) end
   return nil
@@ -135,16 +140,20 @@ function Link:line(text)
   return start_legacy(self, message, id)
 end
 
+local cancel_all = atomic(function(link, method)
+  for _, call in pairs(link.calls) do
+    if not method or call.method == method then run.cancel(call, "end of input") end
+  end
+end)
+
 --- The end of input: running requests get a moment, then are cancelled.
 function Link:finish()
-  for _, call in pairs(self.calls) do
-    if call.method == "subscriptions/listen" then run.cancel(call, "end of input") end
-  end
+  cancel_all(self, "subscriptions/listen")
   if self.n_calls > 0 then
     self.drained = loop.channel(1)
     self.drained:recv(M.GRACE_MS)
   end
-  for _, call in pairs(self.calls) do run.cancel(call, "end of input") end
+  cancel_all(self)
   if self.session then self.session:close("end of input") end
 end
 

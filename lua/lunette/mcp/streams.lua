@@ -2,6 +2,7 @@
 --- Resumable event streams of a legacy HTTP session. A stream outlives the connection that carries it: its last events are kept in a
 --- bounded ring, and a client that comes back with `Last-Event-ID` gets what it missed, then goes on live.
 
+local atomic = require("lunette.atomic")
 local loop = require("lunette.loop")
 local sse = require("lunette.mcp.sse")
 
@@ -43,6 +44,7 @@ function Set:new()
   self.streams[stream.id] = stream
   return stream
 end
+Set.new = atomic(Set.new)
 
 local function count_bytes(stream, n)
   stream.bytes, total_bytes = stream.bytes + n, total_bytes + n
@@ -74,6 +76,7 @@ function Stream:emit(data, retry_ms)
   trim(self)
   if self.sink and not self.sink:write(text) then self:detach() end
 end
+Stream.emit = atomic(Stream.emit)
 
 --- Lets go of the connection, without ending the stream.
 function Stream:detach(sink)
@@ -81,6 +84,7 @@ function Stream:detach(sink)
   sse.unwatch(self.sink)
   self.sink = nil
 end
+Stream.detach = atomic(Stream.detach)
 
 local function close_sink(stream)
   local sink = stream.sink
@@ -101,6 +105,7 @@ function Stream:attach(sink, after)
   end
   if self.ended then close_sink(self) end
 end
+Stream.attach = atomic(Stream.attach)
 
 --- Closes the connection so that the client comes back after retry_ms.
 function Stream:suspend(retry_ms)
@@ -109,13 +114,14 @@ function Stream:suspend(retry_ms)
   close_sink(self)
   return true
 end
+Stream.suspend = atomic(Stream.suspend)
 
-local function forget(set, id)
+local forget = atomic(function(set, id)
   local stream = set.streams[id]
   if not stream or not stream.ended then return end
   count_bytes(stream, -stream.bytes)
   set.streams[id] = nil
-end
+end)
 
 --- Ends the stream; it can still be resumed for a while.
 function Stream:finish(data)
@@ -128,6 +134,7 @@ function Stream:finish(data)
   if #set.ended > M.MAX_STREAMS then forget(set, table.remove(set.ended, 1)) end
   loop.timer(M.KEEP_MS, function() forget(set, id) end)
 end
+Stream.finish = atomic(Stream.finish)
 
 --- The stream and sequence number that an event id names; nil for an id that this session never gave or no longer has.
 function Set:find(event_id)
@@ -146,6 +153,7 @@ function Set:close()
     forget(self, id)
   end
 end
+Set.close = atomic(Set.close)
 
 --- Bytes that the rings of all sessions hold.
 function M.total_bytes() return total_bytes end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Who is told what changed: open `subscriptions/listen` streams of the modern era and sessions of the legacy era are listeners of one hub.
 
+local atomic = require("lunette.atomic")
 local loop = require("lunette.loop")
 
 local M = {}
@@ -28,14 +29,24 @@ function Hub:add(listener)
   self.listeners[listener], self.n = true, self.n + 1
   return true
 end
+Hub.add = atomic(Hub.add)
 
 function Hub:remove(listener)
   if not self.listeners[listener] then return end
   self.listeners[listener], self.n = nil, self.n - 1
 end
+Hub.remove = atomic(Hub.remove)
+
+--- The listeners of this moment, as a list: others may come and go while it is walked.
+function Hub:all()
+  local list = {}
+  for listener in pairs(self.listeners) do list[#list + 1] = listener end
+  return list
+end
+Hub.all = atomic(Hub.all)
 
 local function tell_list_change(hub, kind)
-  for listener in pairs(hub.listeners) do
+  for _, listener in ipairs(hub:all()) do
     if listener.wants[kind] then listener.send("notifications/" .. kind .. "/list_changed", {}) end
   end
 end
@@ -52,7 +63,7 @@ end
 
 --- The content behind a URI changed.
 function Hub:resource_updated(uri)
-  for listener in pairs(self.listeners) do
+  for _, listener in ipairs(self:all()) do
     if listener.uris[uri] then listener.send("notifications/resources/updated", { uri = uri }) end
   end
 end
@@ -60,14 +71,14 @@ end
 --- A task changed: its listeners get it in full.
 function Hub:task_changed(task)
   if self.n == 0 then return end
-  for listener in pairs(self.listeners) do
+  for _, listener in ipairs(self:all()) do
     if listener.tasks[task.id] then listener.send("notifications/tasks", task:detail()) end
   end
 end
 
 --- Ends all listeners that can be ended.
 function Hub:close()
-  for listener in pairs(self.listeners) do
+  for _, listener in ipairs(self:all()) do
     if listener.close then listener.close() end
   end
 end

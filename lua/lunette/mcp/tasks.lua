@@ -3,6 +3,7 @@
 --- connections. A task ends once (completed, failed or cancelled), stays readable for its time to live, then is gone.
 
 local answers = require("lunette.mcp.answers")
+local atomic = require("lunette.atomic")
 local crypto = require("lunette.crypto")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
@@ -88,16 +89,23 @@ local function wire_key(task, key)
   return name
 end
 
---- Shows questions (key -> {method, params}) and waits until tasks/update answered them all -> key -> answer, or nil, err.
-function Task:ask(requests)
+-- Puts the questions up -> wire key -> the handler's key; nil when they are too many.
+local put_up = atomic(function(task, requests)
   local key_of = {}
   for key, request in pairs(requests) do
-    self.n_questions = self.n_questions + 1
-    if self.n_questions > MAX_QUESTIONS then return nil, protocol.failure("LimitExceeded", "this task asks too many questions") end
-    local name = wire_key(self, key)
-    key_of[name], self.questions[name] = key, request
+    task.n_questions = task.n_questions + 1
+    if task.n_questions > MAX_QUESTIONS then return nil end
+    local name = wire_key(task, key)
+    key_of[name], task.questions[name] = key, request
   end
-  touch(self, "input_required")
+  if not TERMINAL[task.status] then touch(task, "input_required") end
+  return key_of
+end)
+
+--- Shows questions (key -> {method, params}) and waits until tasks/update answered them all -> key -> answer, or nil, err.
+function Task:ask(requests)
+  local key_of = put_up(self, requests)
+  if not key_of then return nil, protocol.failure("LimitExceeded", "this task asks too many questions") end
   local woken, err = self.wake:recv()
   if not woken then return nil, err end
   local results = {}
@@ -120,6 +128,7 @@ function Task:answer(responses)
   touch(self, "working")
   self.wake:send(true)
 end
+Task.answer = atomic(Task.answer)
 
 local function finish(task, status)
   task.questions, task.message = {}, nil
@@ -134,6 +143,7 @@ function Task:complete(result)
   self.result = result
   finish(self, "completed")
 end
+Task.complete = atomic(Task.complete)
 
 --- Ends with a JSON-RPC error.
 function Task:fail(err)
@@ -141,6 +151,7 @@ function Task:fail(err)
   self.error = { code = err.rpc_code or protocol.INTERNAL_ERROR, message = err.message, data = err.rpc_data }
   finish(self, "failed")
 end
+Task.fail = atomic(Task.fail)
 
 --- Ends as cancelled and stops the handler. Nothing happens to one that ended.
 function Task:cancel(reason)
@@ -148,6 +159,7 @@ function Task:cancel(reason)
   finish(self, "cancelled")
   if self.runner then self.runner:cancel(reason or "the client cancelled the task") end
 end
+Task.cancel = atomic(Task.cancel)
 
 ---@class TaskStore
 local Store = {}
@@ -158,7 +170,9 @@ function M.new_store(changed)
   return setmetatable({ tasks = {}, n = 0, n_active = 0, changed = changed or function() end }, Store)
 end
 
-local function watch(store, task)
+local watch
+
+function watch(store, task)
   local left = task.ttl_ms - elapsed_ms(task)
   if left > 0 then
     task.timer = loop.timer(left, function() watch(store, task) end)
@@ -167,6 +181,7 @@ local function watch(store, task)
   task:cancel("the task outlived its time to live")
   if store.tasks[task.id] then store.tasks[task.id], store.n = nil, store.n - 1 end
 end
+watch = atomic(watch)
 
 --- True while there is room for another task.
 function Store:has_room() return self.n_active < M.MAX_ACTIVE and self.n < M.MAX_KEPT end
@@ -185,6 +200,7 @@ function Store:create(principal)
   watch(self, task)
   return task
 end
+Store.create = atomic(Store.create)
 
 --- The task, when this principal may see it.
 function Store:get(id, principal)
@@ -201,6 +217,7 @@ function Store:close()
     if task.timer then task.timer:cancel() end
   end
 end
+Store.close = atomic(Store.close)
 
 --- An empty acknowledgement.
 M.ACK = json.raw('{"resultType":"complete"}')

@@ -14,7 +14,8 @@ Req.__index = Req
 function Req:respond(status, headers, body)
   if self.gone then return nil, protocol.failure("Cancelled", "gone") end
   assert(not self.status, "answered twice")
-  self.status, self.answer_headers, self.answer, self.done = status, headers or {}, body or "", true
+  self.status, self.answer_headers, self.answer = status, headers or {}, body or ""
+  self.done = true -- last: whoever waits may be let in between any two steps
   self.changed:send(true)
   return true
 end

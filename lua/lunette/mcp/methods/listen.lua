@@ -70,7 +70,7 @@ end
 
 local function count_open(S, principal)
   local n = 0
-  for listener in pairs(S.hub.listeners) do
+  for _, listener in ipairs(S.hub:all()) do
     if listener.owner == principal.name then n = n + 1 end
   end
   return n
@@ -97,6 +97,7 @@ M.modern["subscriptions/listen"] = function(S, call)
   end
   if not S.hub:add(listener) then return nil, protocol.error(protocol.INTERNAL_ERROR, "Subscription limit reached") end
   call.on_cancel = function() ended:send(true) end
+  if call.cancelled then call.on_cancel() end
   listener.send("notifications/subscriptions/acknowledged", { notifications = honored })
   ended:recv()
   S.hub:remove(listener)

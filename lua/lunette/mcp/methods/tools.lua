@@ -135,6 +135,7 @@ local function run_deferred(S, call, ctx, def, arguments)
   call.on_cancel = function(reason)
     if not task then runner:cancel(reason) end
   end
+  if call.cancelled then call.on_cancel("cancelled") end
   local first = outcome:recv()
   call.on_cancel = nil
   if not first or (call.cancelled and not task) then return nil, run.CANCELLED end
