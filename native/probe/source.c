@@ -439,7 +439,7 @@ int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, con
             return 0;
         }
         all_add(-1);
-        source_unref(s);
+        atomic_fetch_sub(&s->refs, 1); /* the thread's */
     }
     if (s->save_fd >= 0) (void)unlink(cfg->save_to); /* just made, and empty */
     source_unref(s);
@@ -471,7 +471,7 @@ int source_open_file(const char *path, const source_cfg *cfg, source **out, err 
         *out = s;
         return 0;
     }
-    source_unref(s);
+    atomic_fetch_sub(&s->refs, 1); /* the thread's */
     source_unref(s);
     return rc;
 }

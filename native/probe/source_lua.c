@@ -33,10 +33,10 @@ typedef struct face {
     future *next_f, *stop_f; /* whoever waits */
 } face;
 
-static void face_unref(void *arg)
+/* Gives n references up. */
+static void face_drop(face *f, unsigned n)
 {
-    face *f = arg;
-    if (atomic_fetch_sub(&f->refs, 1) != 1) return;
+    if (n == 0 || atomic_fetch_sub(&f->refs, n) != n) return;
     source_unref(f->src);
     free(f);
 }
@@ -57,21 +57,22 @@ static void on_wake(void *arg)
     atomic_store(&f->posted, false);
     if (f->src && f->next_f && source_ready(f->src)) finish(&f->next_f);
     if (f->src && f->stop_f && source_ended(f->src)) finish(&f->stop_f);
-    face_unref(f);
+    face_drop(f, 1);
 }
 
 /* On the source's thread. */
 static void wake(void *arg, bool last)
 {
     face *f = arg;
+    unsigned drop = last; /* the source's reference */
     if (last || !atomic_exchange(&f->posted, true)) {
         atomic_fetch_add(&f->refs, 1);
-        if (!loop_post(f->l, on_wake, f)) {
+        if (!loop_post(f->l, on_wake, f)) { /* the loop is ending: nobody waits any more */
             atomic_store(&f->posted, false);
-            face_unref(f); /* the loop is ending: nobody waits any more */
+            drop++;
         }
     }
-    if (last) face_unref(f);
+    face_drop(f, drop);
 }
 
 /* Lua lets go. */
@@ -81,7 +82,7 @@ static void face_close(void *arg)
     if (f->src) source_close(f->src);
     finish(&f->next_f);
     finish(&f->stop_f);
-    face_unref(f);
+    face_drop(f, 1);
 }
 
 /* ---- open: on a worker thread ------------------------------------------------------------------------------------ */
@@ -121,7 +122,7 @@ static void job_work(void *arg)
         if (j->rc == 0) j->rc = source_open_live(&ep, &j->collect, &j->cfg, deadline, &j->cancel, &j->src, &j->e);
         ipc_endpoint_fini(&ep);
     }
-    if (j->rc < 0) face_unref(j->f);
+    if (j->rc < 0) face_drop(j->f, 1);
 }
 
 static void job_cancel(void *owner) { ipc_cancel_fire(&((job *)owner)->cancel); }
