@@ -83,6 +83,7 @@ typedef struct runtime {
     size_t after;         /* … and while it stops */
     bool deaf;            /* never answers Stop, and never ends the stream */
     bool mute_stop;       /* closes the connection of Stop without an answer, and ends the stream */
+    bool suspended;       /* no byte follows the OK before ResumeRuntime */
     bool cut;             /* resets the stream's connection after `before` */
     uint32_t start_error; /* answers CollectTracing with it */
     bool no_start;        /* never answers CollectTracing */
@@ -116,6 +117,10 @@ static void play(runtime *rt, int fd)
 {
     uint64_t id = SESSION_ID;
     fake_ok(fd, &id, sizeof id);
+    pthread_mutex_lock(&rt->lock);
+    while (rt->suspended)
+        pthread_cond_wait(&rt->changed, &rt->lock);
+    pthread_mutex_unlock(&rt->lock);
     write_bytes(fd, 0, rt->before);
     if (rt->cut) {
         struct linger hard = {.l_onoff = 1};
@@ -157,6 +162,14 @@ static void serve(fake *f, int fd, const ipc_request *r, slice raw)
     if (r->command == IPC_STOP_TRACING) {
         assert_true(r->session_id == SESSION_ID);
         stop(rt, fd, r);
+        return;
+    }
+    if (r->command == IPC_RESUME) {
+        pthread_mutex_lock(&rt->lock);
+        rt->suspended = false;
+        pthread_cond_broadcast(&rt->changed);
+        pthread_mutex_unlock(&rt->lock);
+        fake_ok(fd, "\0\0\0\0", 4);
         return;
     }
     pthread_mutex_lock(&rt->lock);
@@ -249,6 +262,33 @@ static void collect_falls_back_by_the_answer(void **state)
         sink_fini(&k);
         fake_stop(&f);
     }
+}
+
+static void a_suspended_runtime_sends_nothing_before_its_resume(void **state)
+{
+    (void)state;
+    runtime rt;
+    runtime_init(&rt);
+    rt.suspended = true;
+    fake f = {0};
+    fake_start(&f, serve, &rt, 0);
+    sink k;
+    sink_init(&k);
+    ipc_session *s;
+    assert_int_equal(open_session(&f, &k, NULL, &s, NULL), 0); /* does not wait for the stream's head */
+    assert_false(ipc_session_wait(s, deadline_in_ms(30)));
+    assert_int_equal(k.got.n, 0);
+    ipc_endpoint ep = fake_endpoint(&f);
+    assert_int_equal(ipc_resume(&ep, deadline_in_ms(5000), NULL, NULL), 0);
+    ipc_endpoint_fini(&ep);
+    wait_bytes(&k, rt.before);
+    ipc_session_stop(s, deadline_in_ms(5000));
+    assert_true(ipc_session_wait(s, deadline_in_ms(5000)));
+    ipc_session_free(s);
+    assert_int_equal(k.end.reason, IPC_END_STOPPED);
+    assert_stream(&k, rt.before);
+    sink_fini(&k);
+    fake_stop(&f);
 }
 
 static void an_error_other_than_unknown_command_is_final(void **state)
@@ -608,6 +648,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_drains_the_stream_to_its_end),
         cmocka_unit_test(collect_falls_back_by_the_answer),
+        cmocka_unit_test(a_suspended_runtime_sends_nothing_before_its_resume),
         cmocka_unit_test(an_error_other_than_unknown_command_is_final),
         cmocka_unit_test(a_start_that_is_never_answered_ends_at_its_deadline),
         cmocka_unit_test(a_stop_that_nobody_answers_ends_at_its_deadline),
