@@ -9,8 +9,9 @@
 #include "host/faces.h"
 #include "host/host_internal.h"
 
-#define TIMER_TYPE  "lunette.timer"
-#define SIGNALS_KEY "lunette.signals"
+#define TIMER_TYPE "lunette.timer"
+/* Registry key of the handlers by signal number: an address, so that finding them needs no memory. */
+static const char SIGNALS_KEY = 0;
 
 /* ---- time ---- */
 
@@ -224,7 +225,7 @@ static void signal_came(void *arg, int signo)
     host *h = (host *)arg;
     lua_State *M = h->L;
     if (!lua_checkstack(M, 8)) return;
-    lua_getfield(M, LUA_REGISTRYINDEX, SIGNALS_KEY); // handlers
+    lua_rawgetp(M, LUA_REGISTRYINDEX, &SIGNALS_KEY); // handlers
     lua_rawgeti(M, -1, signo);                       // handlers fn
     lua_remove(M, -2);                               // fn
     if (!host_spawn(h, 0, NULL, NULL)) log_msg(LOG_ERROR, "lua", "no memory for the task of signal %d", signo);
@@ -239,12 +240,18 @@ static int l_on_signal(lua_State *L)
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++)
         if (strcmp(SIGNALS[i].name, name) == 0) signo = SIGNALS[i].signo;
     luaL_argcheck(L, signo, 1, "must be HUP, USR1, USR2 or WINCH (INT and TERM end the process: use loop.on_cleanup)");
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, SIGNALS_KEY); // name fn handlers
-    bool is_new = lua_rawgeti(L, -1, signo) == LUA_TNIL; // name fn handlers old
-    lua_pushvalue(L, 2);                                 // name fn handlers old fn
-    lua_rawseti(L, 3, signo);                            // name fn handlers old
+    lua_settop(L, 2);
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &SIGNALS_KEY) == LUA_TNIL) {
+        lua_newtable(L);                                 // name fn nil handlers
+        lua_replace(L, -2);                              // name fn handlers
+        lua_pushvalue(L, -1);                            // name fn handlers handlers
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &SIGNALS_KEY); // name fn handlers
+    }
     err e = {0};
+    bool is_new = lua_rawgeti(L, 3, signo) == LUA_TNIL; // name fn handlers old
     if (is_new && loop_signal(host_loop(L), signo, signal_came, host_of(L), &e) < 0) return host_push_err(L, &e);
+    lua_pushvalue(L, 2);      // name fn handlers old fn
+    lua_rawseti(L, 3, signo); // name fn handlers old
     lua_pushboolean(L, 1);
     return 1;
 }

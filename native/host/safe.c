@@ -188,6 +188,52 @@ static int l_co_close(lua_State *L)
     return 2;
 }
 
+/* ---- chunks: text only, since the Lua machine does not check bytecode and can be crashed by it ---- */
+
+/* Calls the original function (upvalue 1) with the mode, which is argument `mode`, set to "t". An environment after it
+ * stays. */
+static int call_with_text_mode(lua_State *L, int mode)
+{
+    int n = lua_gettop(L);
+    if (n < mode) {
+        lua_settop(L, mode);
+        n = mode;
+    }
+    lua_pushliteral(L, "t");               // args… "t"
+    lua_replace(L, mode);                  // args…
+    lua_pushvalue(L, lua_upvalueindex(1)); // args… fn
+    lua_insert(L, 1);                      // fn args…
+    lua_call(L, n, LUA_MULTRET);           // results…
+    return lua_gettop(L);
+}
+
+static int l_load(lua_State *L) { return call_with_text_mode(L, 3); }
+
+static int l_loadfile(lua_State *L) { return call_with_text_mode(L, 2); }
+
+static int dofile_k(lua_State *L, int status, lua_KContext ctx)
+{
+    (void)status;
+    (void)ctx;
+    return lua_gettop(L) - 1;
+}
+
+static int l_dofile(lua_State *L)
+{
+    const char *name = luaL_optstring(L, 1, NULL);
+    lua_settop(L, 1);                                                // name
+    if (luaL_loadfilex(L, name, "t") != LUA_OK) return lua_error(L); // name chunk
+    lua_callk(L, 0, LUA_MULTRET, 0, dofile_k);                       // name results…
+    return dofile_k(L, LUA_OK, 0);
+}
+
+static void wrap_global(lua_State *L, const char *name, lua_CFunction fn)
+{
+    lua_getglobal(L, name);     // original
+    lua_pushcclosure(L, fn, 1); // wrapper
+    lua_setglobal(L, name);     //
+}
+
 /* ---- the end of the process ---- */
 
 /* os.exit([code]): as everywhere, but tasks are cancelled and cleaned up first. Does not return to a task. */
@@ -210,6 +256,9 @@ void safe__install(lua_State *L)
 {
     lua_register(L, "pcall", l_pcall);
     lua_register(L, "xpcall", l_xpcall);
+    lua_register(L, "dofile", l_dofile);
+    wrap_global(L, "load", l_load);
+    wrap_global(L, "loadfile", l_loadfile);
     lua_getglobal(L, LUA_COLIBNAME); // coroutine
     luaL_setfuncs(L, CO_FUNCS, 0);
     lua_pop(L, 1);                   //

@@ -98,6 +98,33 @@ describe("loop", function()
   end)
 end)
 
+describe("the host's versions of standard functions", function()
+  it("load text and refuse bytecode, whatever mode is asked for", function()
+    local code = string.dump(function() return 1 end)
+    for _, mode in ipairs({ "b", "bt", "t" }) do
+      local fn, why = load(code, "chunk", mode)
+      assert.is_nil(fn)
+      assert.matches("attempt to load a binary chunk", why, 1, true)
+    end
+    assert.is_nil(load(code))
+    assert.equal(7, load("return x", "chunk", nil, { x = 7 })())
+    assert.equal(2, load(coroutine.wrap(function() coroutine.yield("return ") coroutine.yield("2") end))())
+  end)
+
+  it("run a file that waits", function()
+    local path = os.tmpname()
+    local f <close> = assert(io.open(path, "w"))
+    f:write("require('lunette.loop').sleep_ms(1) return 1, ...")
+    f:flush()
+    assert.same({ 1 }, { dofile(path) })
+    assert.equal(5, select(2, assert(loadfile(path, "bt", { require = require }))(5)))
+    os.remove(path)
+    assert.has_error(function() dofile(path) end)
+  end)
+
+  it("leave no way to the hook", function() assert.is_nil(debug.sethook) end)
+end)
+
 describe("a channel", function()
   it("has room for its capacity and counts what is in it", function()
     local ch = loop.channel(2)
