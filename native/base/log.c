@@ -156,7 +156,8 @@ static void text_line(buf *out, log_level lv, const char *area, slice message, s
     if (out->n > start) defuse(out->p + start, out->n - start);
     if (cut) buf_str(out, " [truncated]");
     if (dropped > dropped_told) {
-        buf_printf(out, " [%llu lines dropped before this]", (unsigned long long)(dropped - dropped_told));
+        uint64_t n = dropped - dropped_told;
+        buf_printf(out, " [%llu line%s dropped before this]", (unsigned long long)n, n == 1 ? "" : "s");
     }
     buf_u8(out, '\n');
 }

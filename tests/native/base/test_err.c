@@ -3,6 +3,10 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/utf.h"
 #include "check.h"
@@ -112,12 +116,46 @@ static void every_kind_has_a_name_of_its_own(void **state)
     assert_int_equal(err_kind_from_name(NULL), ERR_NONE);
 }
 
+static int works_unless(bool broken, err *e)
+{
+    BUG_IF(broken, e);
+    return 7;
+}
+
+/* Our own bugs: a debug build stops dead, a release build answers with an error and goes on. */
+static void a_bug_is_caught_where_it_is(void **state)
+{
+    (void)state;
+    err e = {0};
+    assert_int_equal(works_unless(false, &e), 7);
+    assert_int_equal(e.kind, ERR_NONE);
+#ifdef LUNETTE_DEBUG
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL);
+        works_unless(true, &e);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+#else
+    assert_int_equal(works_unless(true, &e), -ERR_INTERNAL);
+    assert_int_equal(e.kind, ERR_INTERNAL);
+    assert_non_null(strstr(e.message, "test_err.c:"));
+    assert_non_null(strstr(e.message, ": broken"));
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_failure_wins),          cmocka_unit_test(each_setter_fills_its_part),
         cmocka_unit_test(an_unset_record_takes_no_extras), cmocka_unit_test(long_text_is_cut_between_characters),
         cmocka_unit_test(foreign_bytes_become_valid_text), cmocka_unit_test(every_kind_has_a_name_of_its_own),
+        cmocka_unit_test(a_bug_is_caught_where_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -232,6 +233,41 @@ static void a_closed_pipe_or_full_disk_harms_nobody(void **state)
     restore(&c);
 }
 
+/* A file that takes 100 bytes and no more: a line is cut in its middle, and the next that gets through begins on a line
+ * of its own. */
+static void a_line_cut_by_the_disk_spoils_no_other(void **state)
+{
+    (void)state;
+    FILE *f = tmpfile();
+    struct rlimit old, small = {.rlim_cur = 100};
+    capture c;
+    assert_non_null(f);
+    capture_begin(&c);
+    log_msg(LOG_INFO, "x", "this one tells what other tests dropped");
+    capture_end(&c);
+    buf_fini(&c.text);
+    int fd = dup(fileno(f));
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    small.rlim_max = old.rlim_max;
+    log_setup(LOG_INFO, LOG_TEXT);
+    capture_fd(&c, fd);
+    uint64_t before = log_dropped();
+    setrlimit(RLIMIT_FSIZE, &small);
+    log_msg(LOG_INFO, "x", "%0*d", 200, 1);
+    setrlimit(RLIMIT_FSIZE, &old);
+    log_msg(LOG_INFO, "x", "after");
+    restore(&c);
+    log_setup(LOG_INFO, LOG_JSON);
+    assert_int_equal(log_dropped() - before, 1);
+    char text[512];
+    size_t n = (size_t)pread(fileno(f), text, sizeof text - 1, 0);
+    fclose(f);
+    assert_true(n > 100 && text[100] == '\n');
+    text[n] = '\0';
+    assert_non_null(strstr(text + 101, " x: after [1 line dropped before this]\n"));
+}
+
 static void *log_many(void *arg)
 {
     for (int i = 0; i < 100; i++)
@@ -284,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_long_line_is_cut_and_says_so),
         cmocka_unit_test(a_full_pipe_drops_lines_and_counts_them),
         cmocka_unit_test(a_closed_pipe_or_full_disk_harms_nobody),
+        cmocka_unit_test(a_line_cut_by_the_disk_spoils_no_other),
         cmocka_unit_test(lines_of_threads_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
