@@ -3,6 +3,7 @@
 --- and the command line; how a question reaches the client is decided by the call's `asker`.
 
 local answers = require("lunette.mcp.answers")
+local crypto = require("lunette.crypto")
 local protocol = require("lunette.mcp.protocol")
 
 local M = {}
@@ -35,7 +36,7 @@ function Context:progress(progress, total, message)
   if call.progress_token == nil or not call.notify or progress <= (call.last_progress or -math.huge) then return end
   call.last_progress = progress
   call:notify("notifications/progress",
-    { progressToken = call.progress_token, progress = progress, total = total, message = self.protocol ~= "2025-03-26" and message or nil })
+    { progressToken = call.progress_token, progress = progress, total = total, message = message })
 end
 
 --- Sends a log message to the client, where it asked for this level. data is any JSON.
@@ -135,6 +136,17 @@ end
 
 -- ---- how questions reach the client ------------------------------------------------------------------------------------------------
 
+-- Each revision spells elicitation a little differently: no mode before 2025-11-25; an id for a URL in 2025-11-25 only.
+local function spelled(ctx, request)
+  if request.method ~= "elicitation/create" then return request.params end
+  local params = {}
+  for k, v in pairs(request.params) do params[k] = v end
+  params.elicitationId = nil
+  if ctx.protocol < "2025-11-25" then params.mode = nil end
+  if ctx.protocol == "2025-11-25" and params.mode == "url" then params.elicitationId = request.params.elicitationId or crypto.uuid() end
+  return params
+end
+
 --- Modern: answers that came with the request are used; else the handler ends here and is run again.
 function M.ask_by_retry(ctx, requests)
   local given, used, missing = ctx.given, ctx.used, nil
@@ -145,7 +157,7 @@ function M.ask_by_retry(ctx, requests)
       results[key], used[key] = answer, answer
     else
       missing = missing or {}
-      missing[key] = request
+      missing[key] = { method = request.method, params = spelled(ctx, request) }
     end
   end
   if not missing then return results end
@@ -153,19 +165,11 @@ function M.ask_by_retry(ctx, requests)
   error(M.PENDING, 0)
 end
 
-local function legacy_params(ctx, request)
-  if request.method ~= "elicitation/create" then return request.params end
-  local params = {}
-  for k, v in pairs(request.params) do params[k] = v end
-  if ctx.protocol < "2025-11-25" then params.mode = nil end
-  return params
-end
-
 --- Legacy: each question is a request on the stream of the call.
 function M.ask_by_request(ctx, requests)
   local results = {}
   for key, request in pairs(requests) do
-    local answer, err = ctx.call:request(request.method, legacy_params(ctx, request))
+    local answer, err = ctx.call:request(request.method, spelled(ctx, request))
     if not answer then return nil, err end
     if not answers.fits(request, answer) then
       return nil, protocol.failure("InvalidArgument", "the client's answer to " .. request.method .. " does not fit the question")

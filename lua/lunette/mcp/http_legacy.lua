@@ -49,6 +49,7 @@ end
 --- What a notification of a legacy client does.
 function M.notified(session, message)
   if message.method == "notifications/cancelled" then session:cancel(message.params) end
+  if message.method == "notifications/initialized" then session.is_ready = true end
 end
 
 -- ---- initialize -----------------------------------------------------------------------------------------------------------------------
@@ -181,6 +182,7 @@ function M.get(endpoint, x)
     stream, after = session.streams:find(last)
     if not stream then return refuse(x, 400, protocol.LEGACY_TRANSPORT, "unknown Last-Event-ID") end
   end
+  session.is_ready = true
   local req = x.req
   if not req:stream(200, with(x.cors, sse.HEADERS)) then return nil end
   req:on_close(function() stream:detach(req) end)

@@ -24,6 +24,7 @@ local SWEEP_MS <const> = 60 * 1000
 ---@field capabilities table
 ---@field log_level string
 ---@field calls table<any, table>      by request id: what runs
+---@field is_ready boolean             `notifications/initialized` came, or something that can only come after it
 local Session = {}
 Session.__index = Session
 
@@ -40,7 +41,10 @@ function M.new(S, version, params, principal)
   }, Session)
   session.streams = streams.new_set(function(n) S.stats.dropped_events = S.stats.dropped_events + n end)
   session.listener = { wants = { tools = true, prompts = true, resources = true }, uris = {}, tasks = {} }
-  session.listener.send = function(method, note) session.tell(protocol.notification_text(method, note)) end
+  -- Nothing is told before the client said that it is ready.
+  session.listener.send = function(method, note)
+    if session.is_ready then session.tell(protocol.notification_text(method, note)) end
+  end
   session.tell = function(text)
     if session.streams.standalone.sink then session.streams.standalone:emit(text) end
   end

@@ -93,8 +93,11 @@ end
 
 local function start_legacy(link, message, id)
   if message.method == "initialize" then return initialize(link, message, id) end
-  if link.session then return start(link, new_call(link, link.session, message, id)) end
   if message.method == "ping" then return link.write(protocol.result_text(id, "{}")) end
+  if link.session then
+    link.session.is_ready = true
+    return start(link, new_call(link, link.session, message, id))
+  end
   local err = protocol.error(protocol.INVALID_REQUEST, "begin with initialize, or with server/discover and params._meta")
   return link.write(protocol.error_text(id, err))
 end
@@ -102,6 +105,7 @@ end
 -- ---- lines ----------------------------------------------------------------------------------------------------------------------------
 
 local function notified(link, message)
+  if message.method == "notifications/initialized" and link.session then link.session.is_ready = true end
   if message.method ~= "notifications/cancelled" or not message.params then return end
   local call = message.params.requestId ~= nil and link.calls[message.params.requestId]
   if call and call.method ~= "initialize" then run.cancel(call, "the client cancelled the request") end

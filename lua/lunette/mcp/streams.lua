@@ -88,8 +88,10 @@ Stream.detach = atomic(Stream.detach)
 
 local function close_sink(stream)
   local sink = stream.sink
+  if not sink then return end
   stream:detach()
-  if sink then sink:close() end
+  sink:on_close(nil) -- the hook holds the connection: it would never be collected
+  sink:close()
 end
 
 --- Carries the stream on this connection from the event after `after` on; one that carried it before is closed.

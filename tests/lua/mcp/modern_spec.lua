@@ -249,6 +249,13 @@ describe("a modern request", function()
       assert.equal("Hello, Ada", second:json().result.content[1].text)
     end)
 
+    it("with a URL has no id", function()
+      local question = { mode = "url", message = "Go", url = "https://x.example", elicitationId = "e" }
+      add("link", function(ctx) return ctx:elicit("go", question) end)
+      local result = call("link", nil, { elicitation = { url = {} } }):json().result
+      assert.same({ mode = "url", message = "Go", url = "https://x.example" }, result.inputRequests.go.params)
+    end)
+
     it("takes a decline for an answer", function()
       local result = call("hello", nil, ELICITATION, { inputResponses = { who = { action = "decline" } } }):json().result
       assert.equal("decline", result.content[1].text)
