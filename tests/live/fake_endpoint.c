@@ -57,7 +57,8 @@ static void answer(int fd, const char *mode)
         (void)!write(fd, message, HEAD);
     } else if (!strcmp(mode, "error")) {
         head(message, HEAD + 4, 0xFF);
-        memcpy(message + HEAD, "\x85\x13\x13\x80", 4); /* 0x80131385: unknown command */
+        static const uint8_t unknown_command[4] = {0x85, 0x13, 0x13, 0x80}; /* 0x80131385 */
+        memcpy(message + HEAD, unknown_command, sizeof unknown_command);
         (void)!write(fd, message, sizeof message);
     }
 }

@@ -55,6 +55,21 @@ local EXPECT <const> = {
   end,
 }
 
+--- The within-window trend: none while nothing happens, the pool while it starves.
+local function trend(mode, expected)
+  return function(skip)
+    local built, why = h.build_target("net10.0")
+    if not built then skip(why) end
+    local target <close> = h.target("net10.0", mode, nil, { go = false })
+    h.loop.sleep_ms(2500)
+    if expected then target:command("go", "^GOING") end
+    local envelope = h.call("collect_events", { processId = target.pid, durationSeconds = 6 })
+    local signal = h.find(envelope.signals, { signal = "counters.trend" })
+    if not expected then return h.eq(nil, signal, "no trend while nothing happens") end
+    h.ok(h.find(h.ok(signal, "a trend").buckets, { key = expected }), "a bucket " .. expected .. ": " .. h.json.encode(signal))
+  end
+end
+
 local function quiet_loads(runtime)
   return function(skip)
     local built, why = h.build_target(runtime)
@@ -134,5 +149,7 @@ for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "every core busy on " .. runtime, every_core(runtime) }
   cases[#cases + 1] = { "slow requests that wait on " .. runtime, waiting(runtime) }
 end
+cases[#cases + 1] = { "no trend in an idle process", trend("idle") }
+cases[#cases + 1] = { "the trend of a process that begins to leak", trend("leak", "System.Runtime/gc-heap-size") }
 cases[#cases + 1] = { "one core of several busy", one_core }
 return cases

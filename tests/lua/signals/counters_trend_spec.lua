@@ -44,6 +44,13 @@ describe("signals.counters_trend", function()
     assert.same({ handle = "H1", view = "byProvider" }, s.nextAction.suggestedArguments)
   end)
 
+  it("does not take what looking costs an idle process for a movement of its own", function()
+    assert.same({}, trend.of({ counters = {
+      counter("methods-jitted-count", nil, 70, 150, 250), counter("time-in-jit", "ms", 170, 40, 0),
+    } }, "H1"))
+    assert.equal(1, #trend.of({ counters = { counter("methods-jitted-count", nil, 700, 1500, 2500) } }, "H1"))
+  end)
+
   it("gives none for a steady process", function()
     assert.same({}, trend.of({ counters = { counter("cpu", "%", 50, 55, 60), counter("heap", "MB", 10, 11, 12) } }, "H1"))
   end)
