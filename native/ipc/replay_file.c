@@ -82,6 +82,8 @@ static int on_event(void *arg, const nt_event *ev)
 /* Reads it as any reader would: a recording that nobody could read is not played. */
 static int describe(recording *r, err *e)
 {
+    if (slice_starts(slice_of(r->bytes, r->n), SLICE_LIT("PK\3\4")))
+        return err_set(e, ERR_NOT_SUPPORTED, "the recording is packed: unzip it first");
     nt_options o = nt_options_default();
     o.no_stacks = true;
     o.resolve = clr_resolve;
