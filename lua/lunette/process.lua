@@ -204,15 +204,20 @@ local function target(pid, start_time, endpoint, info, auto)
   }, Process)
 end
 
+-- A .NET process that cannot be used: why, and the cure; the cause goes into detail.
+local function unavailable(pid, why, cure, cause)
+  local message = ("Process %d cannot be reached: %s"):format(pid, why or "no reason is known")
+  if cure and cure ~= "" then message = message .. "; " .. cure end
+  return errors.new("EndpointUnavailable", message .. ".", { detail = cause, process_id = pid })
+end
+
 -- The kinds that the contract has for this; the client's own name of the cause goes into detail.
 local function as_resolution(err, pid)
   if OWN_KINDS[err.kind] then
     err.process_id = pid
     return err
   end
-  local message = ("Process %d cannot be reached: %s"):format(pid, tostring(err.message or err))
-  if err.hint and err.hint ~= "" then message = message .. "; " .. err.hint end
-  return errors.new("EndpointUnavailable", message .. ".", { detail = err.detail ~= "" and err.detail or err.kind, process_id = pid })
+  return unavailable(pid, tostring(err.message or err), err.hint, err.detail ~= "" and err.detail or err.kind)
 end
 
 local function resolve_explicit(pid)
@@ -221,6 +226,7 @@ local function resolve_explicit(pid)
   local endpoint
   endpoint, err = ipc.resolve(pid, M.PROBE_MS)
   if not endpoint then return nil, as_resolution(err, pid) end
+  if endpoint.state ~= "ok" then return nil, unavailable(pid, endpoint.message, endpoint.hint, endpoint.cause) end
   local info
   info, err = ipc.process_info(pid, M.PROBE_MS)
   if not info then return nil, as_resolution(err, pid) end

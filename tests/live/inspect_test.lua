@@ -243,6 +243,9 @@ local function diagnostics_off(skip)
   local answer = inspect("capabilities", { processId = target.pid })
   h.eq("EndpointUnavailable", answer.error.kind, "kind of error")
   h.ok(answer.error.message:find("DOTNET_EnableDiagnostics", 1, true), answer.error.message)
+  local out, exit = sh(h.lunette .. " doctor " .. target.pid)
+  h.eq(1, exit, "exit code of doctor")
+  h.ok(out:find("BLOCKED  Owner of the diagnostics socket", 1, true), out)
 end
 
 local function preflight(skip)

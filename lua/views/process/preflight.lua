@@ -27,18 +27,16 @@ local function check(id, title, status, reason, remediation, tools)
   }, ORDER)
 end
 
--- No tool works then; a process that is no .NET process may still be watched by memory_trend and resources.
-local OUT_OF_REACH <const> = { PermissionDenied = true, EndpointUnavailable = true }
-
 -- What the diagnostics client says of an endpoint that is not there or does not let us in.
 local function endpoint_check(id, title, pid, status)
   local endpoint, err = ipc.resolve(pid)
-  if endpoint then
+  if endpoint and endpoint.state == "ok" then
     local reason = ("the diagnostics socket of process %d belongs to uid %d, as whom (or as root) we run"):format(pid, status.euid)
     return check(id, title, "Ok", reason, nil, ALL_TOOLS)
   end
-  local remedy = err.hint or ("lunette ps   # why process %d cannot be reached"):format(pid)
-  return check(id, title, OUT_OF_REACH[err.kind] and "Blocked" or "Degraded", tostring(err.message or err), remedy, ALL_TOOLS)
+  -- A .NET process that cannot be reached: no tool works. One that is none may still be watched by memory_trend and resources.
+  local why, outcome = endpoint or err, endpoint and "Blocked" or "Degraded"
+  return check(id, title, outcome, tostring(why.message or why), why.hint or "lunette ps   # which processes can be reached", ALL_TOOLS)
 end
 
 --- The socket is for its owner (and root) only.

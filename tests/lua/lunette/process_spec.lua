@@ -93,9 +93,9 @@ describe("lunette.process", function()
 
   it("tells ProcessNotFound, NotADotnetProcess and EndpointUnavailable apart, and names cause and cure", function()
     local other = fake.process {
-      pid = 30, state = "unreachable", kind = "PermissionDenied", message = "the socket is for uid 7", hint = "be uid 7",
+      pid = 30, state = "unreachable", cause = "permission", message = "the socket is for uid 7", hint = "be uid 7",
     }
-    local slow = fake.process { pid = 31, state = "unreachable", kind = "Timeout", message = "no answer" }
+    local slow = fake.process { pid = 31, no_answer = "Timeout" }
     local native = fake.process { pid = 32 }
     native.runtime = nil
     local process = on { other, slow, native }
@@ -105,7 +105,7 @@ describe("lunette.process", function()
     end
     assert.equal("ProcessNotFound", (kind(99)))
     assert.equal("NotADotnetProcess", (kind(32)))
-    assert.same({ "EndpointUnavailable", "Process 30 cannot be reached: the socket is for uid 7; be uid 7.", "PermissionDenied" },
+    assert.same({ "EndpointUnavailable", "Process 30 cannot be reached: the socket is for uid 7; be uid 7.", "permission" },
       { kind(30) })
     assert.same({ "EndpointUnavailable", "Process 31 cannot be reached: no answer.", "Timeout" }, { kind(31) })
   end)

@@ -54,7 +54,6 @@ local function ipc_of(self)
     local p = self:find(pid)
     if not p then return gone(pid) end
     if not p.runtime then return nil, failure("NotADotnetProcess", "process " .. pid .. " is not a .NET process") end
-    if p.state ~= "ok" then return nil, failure(p.kind or "EndpointUnavailable", p.message, p.hint) end
     return p
   end
   return {
@@ -74,6 +73,8 @@ local function ipc_of(self)
     process_info = function(pid)
       local p, err = known(pid)
       if not p then return nil, err end
+      if p.state ~= "ok" then return nil, failure("EndpointUnavailable", p.message, p.hint) end
+      if p.no_answer then return nil, failure(p.no_answer, "no answer", p.hint) end
       return p.info
     end,
   }

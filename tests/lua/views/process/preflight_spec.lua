@@ -41,7 +41,7 @@ describe("views.process.preflight", function()
 
   it("blocks a process whose socket nobody can use, and only degrades one that is no .NET process", function()
     local off = fake.process {
-      pid = 42, state = "unreachable", kind = "EndpointUnavailable", message = "switched off", hint = "set it to 1",
+      pid = 42, state = "unreachable", cause = "diagnostics-disabled", message = "switched off", hint = "set it to 1",
     }
     local _, by_id = preflight({ processes = { off } }, 42)
     assert.same({ "Blocked", "switched off", "set it to 1" },
