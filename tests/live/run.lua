@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Runs live test files: lunette lua tests/live/run.lua [NAME...] runs tests/live/NAME_test.lua, all without a name. Exit 0: all passed;
--- 1: one failed; 77: all were skipped.
+-- Runs live test files: lunette lua tests/live/run.lua [NAME[:TEXT]...] runs tests/live/NAME_test.lua, all without a name, and of a file
+-- only the cases whose name holds TEXT. Exit 0: all passed; 1: one failed; 77: all were skipped.
 local here = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = here .. "/?.lua;" .. package.path
 local fs = require("lunette.fs")
@@ -38,9 +38,11 @@ local function names()
 end
 
 math.randomseed(os.time(), require("lunette.sys").pid)
-for _, name in ipairs(names()) do
-  local cases = dofile(("%s/%s_test.lua"):format(here, name))
-  for _, case in ipairs(cases) do run_case(name, case) end
+for _, word in ipairs(names()) do
+  local name, text = word:match("^([^:]+):?(.*)$")
+  for _, case in ipairs(dofile(("%s/%s_test.lua"):format(here, name))) do
+    if case[1]:find(text, 1, true) then run_case(name, case) end
+  end
 end
 harness.cleanup()
 say("%d passed, %d failed, %d skipped", counts.passed, counts.failed, counts.skipped)
