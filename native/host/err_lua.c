@@ -165,6 +165,22 @@ static void log_traceback(lua_State *L, const char *message, const char *traceba
  */
 static bool is_bug(err_kind k) { return k == ERR_SCRIPT || k == ERR_BUDGET || k == ERR_INTERNAL; }
 
+/* Lua gives no place to an overflow that a C function met: puts that of the innermost Lua function before it. */
+static void place_overflow(lua_State *L)
+{
+    if (strcmp(lua_tostring(L, 1), "C stack overflow") != 0) return;
+    lua_Debug ar;
+    for (int level = 1; lua_getstack(L, level, &ar); level++) {
+        luaL_where(L, level); // text where
+        if (*lua_tostring(L, -1)) {
+            lua_insert(L, 1);
+            lua_concat(L, 2); // where .. text
+            return;
+        }
+        lua_pop(L, 1); // text
+    }
+}
+
 int err__handler(lua_State *L)
 {
     err e = {0};
@@ -173,6 +189,7 @@ int err__handler(lua_State *L)
         luaL_tolstring(L, 1, NULL); // value text
         lua_replace(L, 1);          // text
     }
+    if (!is_table) place_overflow(L);
     host_to_err(L, 1, &e);
     if (is_bug(e.kind)) {
         luaL_traceback(L, L, NULL, 1); // value traceback

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tasks: results, waiting, cancellation, cleanup, the end of the host. */
+#include "base/utf.h"
 #include "host_check.h"
 
 static void results_and_errors_come_out_of_await(void **state)
@@ -19,6 +20,47 @@ static void results_and_errors_come_out_of_await(void **state)
     assert_script(
         f, "local t = loop.spawn(function() loop.sleep_ms(5000) end) local _, e = t:await(5) t:cancel() return e.kind",
         "Timeout");
+}
+
+static void any_error_value_reads_well(void **state)
+{
+    static const char *const CASES[][2] = {
+        {"error('text', 0)", "ScriptError: text"},
+        {"error()", "ScriptError: nil"},
+        {"error(12.5)", "ScriptError: 12.5"},
+        {"error({})", "ScriptError: (error without a message)"},
+        {"error({kind = 'NotFound', message = 'gone', hint = 'look elsewhere'})", "NotFound: gone"},
+        {"error({kind = 'NoSuchKind', message = 'm'})", "ScriptError: m"},
+        {"error(setmetatable({}, {__tostring = function() return 'mine' end}))",
+         "ScriptError: (error without a message)"},
+        {"error(('\\u{20AC}'):rep(400), 0)", NULL},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        outcome o = script_run(*state, CASES[i][0]);
+        char text[640];
+        assert_false(o.ok);
+        snprintf(text, sizeof text, "%s: %s", err_kind_name(o.e.kind), o.e.message);
+        if (CASES[i][1]) assert_string_equal(text, CASES[i][1]);
+        assert_true(utf8_valid(slice_str(o.e.message)));
+    }
+}
+
+static void endless_recursion_is_an_error_with_a_place(void **state)
+{
+    static const char *const BODIES[] = {
+        "local function f() return f() + 1 end f()",
+        "local function f() return (('x'):gsub('x', f)) end f()",
+        "local function f() return coroutine.wrap(f)() end f()",
+        "local t = {} setmetatable(t, {__index = function(_, k) return t[k + 1] end}) return t[1]",
+        "local function f() return select(2, pcall(f)) + 1 end f()",
+    };
+    for (size_t i = 0; i < sizeof BODIES / sizeof BODIES[0]; i++) {
+        outcome o = script_run(*state, BODIES[i]);
+        assert_false(o.ok);
+        assert_int_equal(o.e.kind, ERR_SCRIPT);
+        assert_non_null(strstr(o.e.message, "test.lua:1: "));
+        assert_script(*state, "return 'alive'", "alive");
+    }
 }
 
 static void many_tasks_may_await_one(void **state)
@@ -231,6 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TASK_TEST(results_and_errors_come_out_of_await),
+        TASK_TEST(any_error_value_reads_well),
+        TASK_TEST(endless_recursion_is_an_error_with_a_place),
         TASK_TEST(many_tasks_may_await_one),
         TASK_TEST(sleeps_overlap),
         TASK_TEST(waiting_is_refused_where_it_cannot_work),
