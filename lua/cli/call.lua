@@ -241,7 +241,7 @@ function M.main(args)
   if why then return complain(why) end
   local cfg = config.load({ file = opts.config })
   if cfg.fatal then return complain(cfg.fatal) end
-  app.load({ config = cfg, scripts = opts.scripts })
+  app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })
   loop.on_cleanup(handles.clear)
   if not opts[1] then return list_tools() end
   local steps

@@ -73,13 +73,6 @@ local function tls_of(cfg, opts)
   return { cert = cert, key = key }
 end
 
-local function script_folders(cfg, opts)
-  local list = {}
-  for folder in (cfg:get("LUNETTE_SCRIPTS") or ""):gmatch("[^:]+") do list[#list + 1] = folder end
-  for _, folder in ipairs(opts.scripts) do list[#list + 1] = folder end
-  return list
-end
-
 --- /metrics: for the scope metrics-read, or open when the operator says so.
 local function metrics_page(cfg)
   if not cfg:get("Observability:MetricsEnabled") then return nil end
@@ -133,7 +126,10 @@ local function open_http(cfg, opts, tls, say)
   if not authority then return nil, why end
   local ok
   ok, why = check_places(places, tls, authority)
-  if not ok then return nil, why end
+  if not ok then
+    local from = source ~= "--http" and source ~= "default" and (" The address is from %s; --http wins over it."):format(source) or ""
+    return nil, why .. from
+  end
   auth.use(authority)
   for _, at in ipairs(places) do
     local server, err = mcp.serve_http({
@@ -198,7 +194,7 @@ function M.main(args)
   local tls
   tls, why = tls_of(cfg, opts)
   if not tls then return complain(why) end
-  app.load({ config = cfg, scripts = script_folders(cfg, opts) })
+  app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })
   publish_protocol_metrics()
   app.start()
   loop.on_cleanup(handles.clear)

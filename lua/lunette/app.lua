@@ -104,6 +104,17 @@ end
 --- The folder that holds lua/, playbooks/ and schemas/.
 function M.home() return sys.home end
 
+--- The folders of site scripts: those of the configuration, then those of the command line.
+---@param cfg table
+---@param given string[]
+---@return string[]
+function M.script_folders(cfg, given)
+  local list = {}
+  for folder in (cfg:get("LUNETTE_SCRIPTS") or ""):gmatch("[^:]+") do list[#list + 1] = folder end
+  for _, folder in ipairs(given) do list[#list + 1] = folder end
+  return list
+end
+
 --- Loads everything. A script that fails is left out and told in the result and in the log.
 ---@param options? { config: table, scripts: string[] }
 ---@return { failures: string[] }

@@ -219,6 +219,10 @@ local function read_file(cfg, path)
     return
   end
   walk(cfg, env, "", path)
+  local stat = fs.stat(path)
+  if stat and stat.mode & 4 ~= 0 and (cfg.values["Auth:BearerTokens"] or cfg.values.MCP_BEARER_TOKEN) then
+    problem(cfg, ("everybody on this machine can read the tokens in %s: chmod 600 %s"):format(path, path))
+  end
 end
 
 local function as_map(environ)

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- handles: captured artifacts, kept for ten minutes under an opaque id, so that one capture answers many questions.
 -- The store is bounded: when it is full the one that expires first goes (ties: the oldest); a tombstone remembers why it is gone.
+local atomic = require("lunette.atomic")
 local crypto = require("lunette.crypto")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
@@ -249,6 +250,9 @@ end
 function Store:clear()
   for _, entry in ipairs(self:list()) do self:evict(entry, "invalidate") end
 end
+
+-- The host may suspend a task anywhere; what changes the store, or looks at all of it, is one step.
+for _, name in ipairs({ "put", "get", "latest", "list", "sweep", "invalidate", "clear" }) do Store[name] = atomic(Store[name]) end
 
 --- Seconds until the handle expires, never negative.
 function M.seconds_left(entry, unix_ms) return math.max(0, (entry.expires_unix_ms - (unix_ms or loop.unix_ms())) // 1000) end

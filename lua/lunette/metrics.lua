@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- metrics: counters and gauges of the server itself, as Prometheus text. Labels hold bounded words only, never an id.
+local atomic = require("lunette.atomic")
+
 local M = {}
 
 local MAX_SERIES <const> = 64 -- of one metric; what comes beyond is added to the series other="true"
@@ -28,14 +30,14 @@ end
 --- A counter: `:add(labels?, n?)`, `:value(labels?)`.
 function M.counter(name, help)
   local m = metric("counter", name, help)
-  function m.add(self, labels, n)
+  m.add = atomic(function(self, labels, n)
     local key = series_key(labels)
     if not self.series[key] then
       if self.n_series >= MAX_SERIES then key = '{other="true"}' end
       if not self.series[key] then self.n_series = self.n_series + 1 end
     end
     self.series[key] = (self.series[key] or 0) + (n or 1)
-  end
+  end)
   function m.value(self, labels) return self.series[series_key(labels)] or 0 end
   return m
 end

@@ -40,8 +40,9 @@ end
 ---@param ctx table
 ---@param options { seconds: number?, message: string? }
 function M.start(ctx, options)
-  local started_ms = loop.now_ms()
-  return setmetatable({ task = loop.spawn(report, ctx, started_ms, options or {}) }, Ticker)
+  local ticker = setmetatable({ task = loop.spawn(report, ctx, loop.now_ms(), options or {}) }, Ticker)
+  if loop.current() then loop.on_cleanup(function() ticker:stop() end) end -- also when the script keeps no <close> variable
+  return ticker
 end
 
 return M

@@ -34,6 +34,7 @@ describe("lunette serve #unit", function()
     assert.matches("--tls-cert", done.stderr, 1, true)
     done = shell("unset MCP_BEARER_TOKEN; ASPNETCORE_HTTP_PORTS=0 $L serve")
     assert.equal(2, done.code)
+    assert.matches("The address is from ASPNETCORE_HTTP_PORTS; --http wins over it.", done.stderr, 1, true)
   end)
 
   it("with no token it makes one, writes it to the log once, and asks for it", function()

@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: MIT
 local config = require("lunette.config")
 
-local function load(environ, body)
+local function load(environ, body, mode)
   local path
   if body then
     path = os.tmpname()
     local file = assert(io.open(path, "w"))
     file:write(body)
     file:close()
+    if mode then os.execute("chmod " .. mode .. " " .. path) end
   end
   local cfg = config.load({ environ = environ, file = path })
   if path then os.remove(path) end
@@ -70,6 +71,13 @@ describe("lunette.config #unit", function()
     assert.equal(7, cfg:get("Diagnostics:HandleStore:MaxEntries"))
     assert.same({ "acct-[0-9]+" }, cfg:get("Diagnostics:RedactionPatterns"))
     assert.equal("b", cfg:get("Auth:BearerTokens")[1].Token)
+  end)
+
+  it("tells when everybody can read the tokens of the file", function()
+    local body = "MCP_BEARER_TOKEN = 'x'"
+    assert.matches("chmod 600", table.concat(load({}, body, "644").problems), 1, true)
+    assert.same({}, load({}, body, "600").problems)
+    assert.same({}, load({}, "MCP_ARTIFACT_TTL_HOURS = 1", "644").problems)
   end)
 
   it("a misspelled setting in the file, or a fault in it, stops the start", function()

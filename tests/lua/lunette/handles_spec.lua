@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 local handles = require("lunette.handles")
 local kit = require("support.framework_kit")
+local loop = require("lunette.loop")
 local metrics = require("lunette.metrics")
 
 local function counter(name) return metrics.counter("dotnet_diagnostics_handle_" .. name, "") end
@@ -136,12 +137,29 @@ describe("handles #unit", function()
     assert.equal("HandleNotFound", err.kind)
   end)
 
-  it("never holds more than its entries, whatever comes at once", function()
-    local store = new(3)
-    for _ = 1, 500 do
-      put(store)
-      assert.is_true(store.n <= 3)
+  it("concurrent collectors never exceed MaxEntries, also when the host suspends them anywhere", function()
+    local store, tasks, worst = new(8), {}, 0
+    for i = 1, 20 do
+      tasks[i] = loop.spawn(function()
+        local x = 0
+        for k = 1, 40 do
+          for n = 1, 20000 do x = x + n % k end -- long enough to be suspended now and then
+          put(store)
+          local n = 0
+          for _ in pairs(store.by_id) do n = n + 1 end
+          worst = math.max(worst, n, store.n)
+        end
+        return x
+      end)
     end
+    local suspended = 0
+    for _, task in ipairs(tasks) do
+      assert(task:await())
+      suspended = suspended + task:usage().preempted
+    end
+    assert.is_true(suspended > 20, "the tasks were never suspended")
+    assert.equal(8, worst)
+    assert.equal(8, store.n)
   end)
 
   it("Diagnostics:HandleStore:MaxEntries outside 1..1024 is never used as given", function()
