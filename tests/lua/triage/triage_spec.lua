@@ -195,6 +195,38 @@ describe("triage", function()
   end)
 end)
 
+describe("the record of a triage", function()
+  --- Faults of a result beside the contract's TriageResult; "" for none.
+  local function faults_of(result)
+    local json, schema, validate = require("lunette.json"), require("lunette.schema"), require("lunette.validate")
+    assert(schema.load_records(require("lunette.sys").home .. "/schemas/records.json"))
+    local whole = schema.output({ name = "triage", declared = { payload = "TriageResult" } })
+    local answer = {
+      summary = "s", data = json.decode(json.encode(result)), hints = json.array({}), cancelled = false,
+      safety = require("lunette.safety").descriptor("low"),
+    }
+    local ok, faults = validate.check(answer, whole)
+    return ok and "" or table.concat(faults, "; ")
+  end
+
+  local windows_of_all_sorts = {
+    healthy = windows.of(), starved = windows.of(RISING_QUEUE), empty = windows.of({}, { empty = true, processors = false }),
+    busy = windows.of({ ["cpu-usage"] = { 95, 95, 95 } }),
+    slow = windows.of({ ["threadpool-queue-length"] = { 20, 20, 20 } }, { p95_s = 1 }),
+    growing = windows.of({ ["gc-heap-size"] = { 5, 15, 25 }, ["working-set"] = { 50, 60, 70 }, ["gen-0-gc-count"] = { 2, 2, 2 } }),
+    silent = windows.of({}, { silent_s = 4 }),
+  }
+  for name, artifact in pairs(windows_of_all_sorts) do
+    it("fits the contract: " .. name, function() assert.equal("", faults_of(triage.judge(artifact, 42))) end)
+  end
+
+  it("would be noticed when it did not", function()
+    local r = triage.judge(windows.of(), 42)
+    r.assessment = "fine"
+    assert.are_not.equal("", faults_of(r))
+  end)
+end)
+
 describe("triage of the recorded session", function()
   it("sees slow requests that wait while the CPU is idle", function()
     local kit = require("support.framework_kit")
