@@ -2,91 +2,13 @@
 /* proc_lua.c: the Lua face `lunette.proc` (docs/native-api-proc.md). What a target's memory lock can hold up runs on a
  * worker thread while the task waits; outside a task it runs at once. Absent values are left out of the tables, never
  * zero. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/utf.h"
 #include "host/host.h"
-#include "kernel/kernel.h"
-
-/* ---- small pushes ---- */
-/* Text of the kernel as valid UTF-8; s is at most KN_PATH_MAX bytes. The buffer is on the stack, since pushing may
- * throw. */
-static void push_text(lua_State *L, const char *s)
-{
-    uint8_t mem[3 * KN_PATH_MAX];
-    buf b = {.p = mem, .cap = sizeof mem, .max = sizeof mem};
-    utf8_sanitize(slice_str(s), &b);
-    lua_pushlstring(L, (const char *)b.p, b.n);
-}
-
-static void set_text(lua_State *L, const char *key, const char *s)
-{
-    if (!s[0]) return;
-    push_text(L, s);
-    lua_setfield(L, -2, key);
-}
-
-static void set_int(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, (lua_Integer)v);
-    lua_setfield(L, -2, key);
-}
-
-static void set_num(lua_State *L, const char *key, kn_num v)
-{
-    if (v.known) set_int(L, key, v.v);
-}
-
-static void set_frac(lua_State *L, const char *key, kn_frac v)
-{
-    if (!v.known) return;
-    lua_pushnumber(L, v.v);
-    lua_setfield(L, -2, key);
-}
-
-static void set_bool(lua_State *L, const char *key, bool v)
-{
-    lua_pushboolean(L, v);
-    lua_setfield(L, -2, key);
-}
-
-/* A mask as "0x…", since it can pass 2^53. */
-static void set_mask(lua_State *L, const char *key, uint64_t v)
-{
-    char text[19];
-    snprintf(text, sizeof text, "0x%" PRIx64, v);
-    lua_pushstring(L, text);
-    lua_setfield(L, -2, key);
-}
-
-/* A limit: a number, or "unlimited". */
-static void set_limit(lua_State *L, const char *key, kn_limit v)
-{
-    if (!v.known) return;
-    if (v.unlimited || v.v > INT64_MAX)
-        lua_pushliteral(L, "unlimited");
-    else
-        lua_pushinteger(L, (lua_Integer)v.v);
-    lua_setfield(L, -2, key);
-}
-
-static void set_notes(lua_State *L, const kn_notes *notes)
-{
-    lua_createtable(L, (int)notes->n + 1, 0); // t notes
-    for (uint32_t i = 0; i < notes->n; i++) {
-        push_text(L, notes->text[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-    if (notes->dropped) {
-        lua_pushfstring(L, "%d more notes were left out", (int)notes->dropped);
-        lua_rawseti(L, -2, notes->n + 1);
-    }
-    lua_setfield(L, -2, "notes"); // t
-}
+#include "kernel/proc_push_lua.h"
 
 /* ---- arguments ---- */
 static const char *root_of(lua_State *L) { return lua_tostring(L, lua_upvalueindex(1)); }
@@ -168,99 +90,7 @@ static void push_items(lua_State *L, const job *j)
         lua_pushlstring(L, (const char *)item.p, item.n);
         lua_rawseti(L, -2, i);
     }
-    if (j->more) set_bool(L, "truncated", true);
-}
-
-static void push_rollup(lua_State *L, const kn_rollup *r)
-{
-    lua_createtable(L, 0, 5); // t
-    set_num(L, "rss_bytes", r->rss);
-    set_num(L, "pss_bytes", r->pss);
-    set_num(L, "anonymous_bytes", r->anonymous);
-    set_num(L, "swap_bytes", r->swap);
-    set_num(L, "private_dirty_bytes", r->private_dirty);
-}
-
-static void push_fds(lua_State *L, const kn_fds *f)
-{
-    static const char *const names[KN_FD_CLASSES] = {"sockets", "regular", "pipes", "eventfds", "other"};
-    lua_createtable(L, 0, 9); // t
-    set_int(L, "count", f->count);
-    for (int i = 0; i < KN_FD_CLASSES; i++)
-        set_int(L, names[i], f->by_class[i]);
-    set_int(L, "unclassified", f->unclassified);
-    set_notes(L, &f->notes);
-    if (!f->has_tcp) return;
-    lua_createtable(L, 0, 5); // t tcp
-    set_int(L, "established", f->tcp.established);
-    set_int(L, "time_wait", f->tcp.time_wait);
-    set_int(L, "close_wait", f->tcp.close_wait);
-    set_int(L, "listen", f->tcp.listen);
-    set_int(L, "other", f->tcp.other);
-    lua_setfield(L, -2, "tcp"); // t
-}
-
-static void set_psi(lua_State *L, const char *key, const kn_psi *p)
-{
-    lua_createtable(L, 0, 4); // t psi
-    set_frac(L, "some_avg10", p->some10);
-    set_frac(L, "some_avg60", p->some60);
-    set_frac(L, "full_avg10", p->full10);
-    set_frac(L, "full_avg60", p->full60);
-    lua_setfield(L, -2, key); // t
-}
-
-static void set_cgroup_cpu(lua_State *L, const kn_cgroup *g)
-{
-    lua_createtable(L, 0, 7); // t cpu
-    set_num(L, "usage_usec", g->usage_usec);
-    set_num(L, "nr_periods", g->nr_periods);
-    set_num(L, "nr_throttled", g->nr_throttled);
-    set_num(L, "throttled_usec", g->throttled_usec);
-    if (g->quota_usec.known && g->period_usec.known) {
-        set_num(L, "quota_usec", g->quota_usec);
-        set_num(L, "period_usec", g->period_usec);
-    }
-    lua_setfield(L, -2, "cpu"); // t
-}
-
-static void set_cgroup_memory(lua_State *L, const kn_cgroup *g)
-{
-    lua_createtable(L, 0, 6); // t memory
-    set_num(L, "current_bytes", g->mem_current);
-    set_num(L, "max_bytes", g->mem_max);
-    set_num(L, "high_bytes", g->mem_high);
-    set_num(L, "oom_kills", g->oom_kills);
-    set_num(L, "max_hits", g->max_hits);
-    set_frac(L, "usage_fraction", g->mem_fraction);
-    lua_setfield(L, -2, "memory"); // t
-}
-
-static void push_cgroup(lua_State *L, const kn_cgroup *g)
-{
-    static const char *const versions[] = {"None", "V1", "V2"};
-    lua_createtable(L, 0, 12); // t
-    lua_pushstring(L, versions[g->version]);
-    lua_setfield(L, -2, "version");
-    set_bool(L, "hybrid", g->hybrid);
-    set_bool(L, "in_container", g->in_container);
-    set_text(L, "path", g->path);
-    set_num(L, "oom_score", g->oom_score);
-    set_notes(L, &g->notes);
-    if (g->has_cpu || g->quota_usec.known) set_cgroup_cpu(L, g);
-    if (g->has_memory) set_cgroup_memory(L, g);
-    if (g->has_pids) {
-        lua_createtable(L, 0, 2); // t pids
-        set_num(L, "current", g->pids_current);
-        set_num(L, "max", g->pids_max);
-        lua_setfield(L, -2, "pids"); // t
-    }
-    set_bool(L, "psi", g->has_psi);
-    if (!g->has_psi) return;
-    set_bool(L, "psi_is_host", g->psi_is_host);
-    set_psi(L, "cpu_pressure", &g->cpu_psi);
-    set_psi(L, "memory_pressure", &g->mem_psi);
-    set_psi(L, "io_pressure", &g->io_psi);
+    if (j->more) pl__set_bool(L, "truncated", true);
 }
 
 static int push_job(lua_State *L, const job *j)
@@ -269,9 +99,9 @@ static int push_job(lua_State *L, const job *j)
     switch (j->op) {
     case JOB_CMDLINE:
     case JOB_ENVIRON: push_items(L, j); break;
-    case JOB_ROLLUP: push_rollup(L, &j->u.rollup); break;
-    case JOB_FDS: push_fds(L, &j->u.fds); break;
-    case JOB_CGROUP: push_cgroup(L, &j->u.cgroup); break;
+    case JOB_ROLLUP: pl__push_rollup(L, &j->u.rollup); break;
+    case JOB_FDS: pl__push_fds(L, &j->u.fds); break;
+    case JOB_CGROUP: pl__push_cgroup(L, &j->u.cgroup); break;
     }
     return 1;
 }
@@ -369,18 +199,18 @@ static int l_stat(lua_State *L)
     if (kn_stat_of(root_of(L), check_pid(L, 1), &s, &e) < 0) return host_push_err(L, &e);
     const char state[2] = {s.state, 0};
     lua_createtable(L, 0, 12); // t
-    set_int(L, "pid", s.pid);
-    set_int(L, "ppid", s.ppid);
-    set_text(L, "state", state);
-    set_text(L, "comm", s.comm);
-    set_int(L, "minor_faults", (int64_t)s.minflt);
-    set_int(L, "major_faults", (int64_t)s.majflt);
-    set_int(L, "user_ticks", (int64_t)s.utime);
-    set_int(L, "system_ticks", (int64_t)s.stime);
-    set_int(L, "threads", (int64_t)s.threads);
-    set_int(L, "start_time", (int64_t)s.start_time);
-    set_int(L, "vsize_bytes", (int64_t)s.vsize);
-    set_int(L, "rss_bytes", s.rss_pages > INT64_MAX >> 16 ? INT64_MAX : s.rss_pages * sysconf(_SC_PAGESIZE));
+    pl__set_int(L, "pid", s.pid);
+    pl__set_int(L, "ppid", s.ppid);
+    pl__set_text(L, "state", state);
+    pl__set_text(L, "comm", s.comm);
+    pl__set_int(L, "minor_faults", (int64_t)s.minflt);
+    pl__set_int(L, "major_faults", (int64_t)s.majflt);
+    pl__set_int(L, "user_ticks", (int64_t)s.utime);
+    pl__set_int(L, "system_ticks", (int64_t)s.stime);
+    pl__set_int(L, "threads", (int64_t)s.threads);
+    pl__set_int(L, "start_time", (int64_t)s.start_time);
+    pl__set_int(L, "vsize_bytes", (int64_t)s.vsize);
+    pl__set_int(L, "rss_bytes", s.rss_pages > INT64_MAX >> 16 ? INT64_MAX : s.rss_pages * sysconf(_SC_PAGESIZE));
     return 1;
 }
 
@@ -391,24 +221,24 @@ static int l_status(lua_State *L)
     if (kn_status_of(root_of(L), check_pid(L, 1), &s, &e) < 0) return host_push_err(L, &e);
     const char state[2] = {s.state, 0};
     lua_createtable(L, 0, 18); // t
-    set_text(L, "name", s.name);
-    set_text(L, "state", state);
-    set_int(L, "uid", s.uid);
-    set_int(L, "euid", s.euid);
-    set_int(L, "gid", s.gid);
-    set_int(L, "nspid", s.nspid);
-    set_int(L, "pid_namespaces", s.n_nspid);
-    set_int(L, "tracer_pid", s.tracer_pid);
-    set_num(L, "threads", s.threads);
-    set_num(L, "rss_bytes", s.rss_bytes);
-    set_num(L, "anon_bytes", s.anon_bytes);
-    set_num(L, "swap_bytes", s.swap_bytes);
-    set_num(L, "peak_rss_bytes", s.hwm_bytes);
-    set_num(L, "seccomp", s.seccomp);
-    set_num(L, "no_new_privs", s.no_new_privs);
+    pl__set_text(L, "name", s.name);
+    pl__set_text(L, "state", state);
+    pl__set_int(L, "uid", s.uid);
+    pl__set_int(L, "euid", s.euid);
+    pl__set_int(L, "gid", s.gid);
+    pl__set_int(L, "nspid", s.nspid);
+    pl__set_int(L, "pid_namespaces", s.n_nspid);
+    pl__set_int(L, "tracer_pid", s.tracer_pid);
+    pl__set_num(L, "threads", s.threads);
+    pl__set_num(L, "rss_bytes", s.rss_bytes);
+    pl__set_num(L, "anon_bytes", s.anon_bytes);
+    pl__set_num(L, "swap_bytes", s.swap_bytes);
+    pl__set_num(L, "peak_rss_bytes", s.hwm_bytes);
+    pl__set_num(L, "seccomp", s.seccomp);
+    pl__set_num(L, "no_new_privs", s.no_new_privs);
     if (!s.has_caps) return 1;
-    set_mask(L, "cap_eff", s.cap_eff);
-    set_mask(L, "cap_bnd", s.cap_bnd);
+    pl__set_mask(L, "cap_eff", s.cap_eff);
+    pl__set_mask(L, "cap_bnd", s.cap_bnd);
     return 1;
 }
 
@@ -424,11 +254,11 @@ static int l_limits(lua_State *L)
     buf_fini(&b);
     if (rc < 0) return host_push_err(L, &e);
     lua_createtable(L, 0, 5); // t
-    set_limit(L, "nofile_soft", l.nofile_soft);
-    set_limit(L, "nofile_hard", l.nofile_hard);
-    set_limit(L, "nproc_soft", l.nproc_soft);
-    set_limit(L, "core_soft", l.core_soft);
-    set_limit(L, "address_space_soft", l.as_soft);
+    pl__set_limit(L, "nofile_soft", l.nofile_soft);
+    pl__set_limit(L, "nofile_hard", l.nofile_hard);
+    pl__set_limit(L, "nproc_soft", l.nproc_soft);
+    pl__set_limit(L, "core_soft", l.core_soft);
+    pl__set_limit(L, "address_space_soft", l.as_soft);
     return 1;
 }
 
@@ -444,12 +274,12 @@ static int l_io(lua_State *L)
     buf_fini(&b);
     if (rc < 0) return host_push_err(L, &e);
     lua_createtable(L, 0, 6); // t
-    set_num(L, "read_chars", io.rchar);
-    set_num(L, "write_chars", io.wchar);
-    set_num(L, "read_calls", io.syscr);
-    set_num(L, "write_calls", io.syscw);
-    set_num(L, "read_bytes", io.read_bytes);
-    set_num(L, "write_bytes", io.write_bytes);
+    pl__set_num(L, "read_chars", io.rchar);
+    pl__set_num(L, "write_chars", io.wchar);
+    pl__set_num(L, "read_calls", io.syscr);
+    pl__set_num(L, "write_calls", io.syscw);
+    pl__set_num(L, "read_bytes", io.read_bytes);
+    pl__set_num(L, "write_bytes", io.write_bytes);
     return 1;
 }
 
@@ -461,7 +291,7 @@ static int l_link(lua_State *L)
     err e = {0};
     int pid = check_pid(L, 1), which = luaL_checkoption(L, 2, NULL, names);
     if (kn_link(root_of(L), pid, names[which], target, sizeof target, &e) < 0) return host_push_err(L, &e);
-    push_text(L, target);
+    pl__push_text(L, target);
     return 1;
 }
 
@@ -476,7 +306,7 @@ static int l_pids(lua_State *L)
         lua_pushinteger(L, pids[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    set_int(L, "dropped", (int64_t)dropped);
+    pl__set_int(L, "dropped", (int64_t)dropped);
     return 1;
 }
 
@@ -493,7 +323,7 @@ static void set_capabilities(lua_State *L, uint64_t mask)
                 {KN_CAP_BPF, "bpf"}};
     lua_createtable(L, 0, 6); // t caps
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
-        set_bool(L, caps[i].name, mask >> caps[i].bit & 1);
+        pl__set_bool(L, caps[i].name, mask >> caps[i].bit & 1);
     lua_setfield(L, -2, "capabilities"); // t
 }
 
@@ -502,20 +332,20 @@ static int l_host(lua_State *L)
     kn_host h;
     kn_host_of(root_of(L), luaL_optstring(L, 1, getenv("PATH")), &h);
     lua_createtable(L, 0, 16); // t
-    set_int(L, "uid", h.uid);
-    set_bool(L, "user_namespace", h.user_namespace);
-    set_num(L, "seccomp", h.seccomp);
-    set_num(L, "no_new_privs", h.no_new_privs);
-    set_num(L, "ptrace_scope", h.ptrace_scope);
-    set_num(L, "perf_event_paranoid", h.perf_event_paranoid);
-    set_num(L, "kptr_restrict", h.kptr_restrict);
-    set_text(L, "release", h.release);
-    set_text(L, "perf", h.perf);
-    set_text(L, "tracefs", h.tracefs);
-    set_bool(L, "psi", h.psi);
-    set_bool(L, "uprobe_events_writable", h.uprobe_events_writable);
+    pl__set_int(L, "uid", h.uid);
+    pl__set_bool(L, "user_namespace", h.user_namespace);
+    pl__set_num(L, "seccomp", h.seccomp);
+    pl__set_num(L, "no_new_privs", h.no_new_privs);
+    pl__set_num(L, "ptrace_scope", h.ptrace_scope);
+    pl__set_num(L, "perf_event_paranoid", h.perf_event_paranoid);
+    pl__set_num(L, "kptr_restrict", h.kptr_restrict);
+    pl__set_text(L, "release", h.release);
+    pl__set_text(L, "perf", h.perf);
+    pl__set_text(L, "tracefs", h.tracefs);
+    pl__set_bool(L, "psi", h.psi);
+    pl__set_bool(L, "uprobe_events_writable", h.uprobe_events_writable);
     if (!h.has_caps) return 1;
-    set_mask(L, "cap_eff", h.cap_eff);
+    pl__set_mask(L, "cap_eff", h.cap_eff);
     set_capabilities(L, h.cap_eff);
     return 1;
 }
@@ -523,10 +353,10 @@ static int l_host(lua_State *L)
 static void set_probe(lua_State *L, const char *key, int sys)
 {
     lua_createtable(L, 0, 3); // t probe
-    set_bool(L, "ok", sys == 0);
+    pl__set_bool(L, "ok", sys == 0);
     if (sys) {
-        set_int(L, "errno", sys);
-        set_text(L, "message", strerror(sys));
+        pl__set_int(L, "errno", sys);
+        pl__set_text(L, "message", strerror(sys));
     }
     lua_setfield(L, -2, key); // t
 }
@@ -559,10 +389,10 @@ static int l_clock(lua_State *L)
     if (kn_read(root_of(L), "/proc/stat", KN_ENVIRON_MAX, &b, NULL) >= 0) boot = kn_keyed(buf_view(&b), "btime");
     buf_fini(&b);
     lua_createtable(L, 0, 4); // t
-    set_num(L, "boot_unix_s", boot);
-    set_int(L, "ticks_per_s", sysconf(_SC_CLK_TCK));
-    set_int(L, "page_bytes", sysconf(_SC_PAGESIZE));
-    set_int(L, "uptime_ms", clock_ns(CLOCK_BOOTTIME) / 1000000);
+    pl__set_num(L, "boot_unix_s", boot);
+    pl__set_int(L, "ticks_per_s", sysconf(_SC_CLK_TCK));
+    pl__set_int(L, "page_bytes", sysconf(_SC_PAGESIZE));
+    pl__set_int(L, "uptime_ms", clock_ns(CLOCK_BOOTTIME) / 1000000);
     return 1;
 }
 
