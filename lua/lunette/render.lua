@@ -10,6 +10,7 @@ local MAX_CELL <const> = 64   -- characters of a cell
 local MAX_COLUMNS <const> = 9
 local MAX_DEPTH <const> = 6
 local INLINE_ITEMS <const> = 12
+local ONE_BY_ONE <const> = 12 -- rows
 
 -- Columns and members that name a row come first, in this order; the rest follows by name.
 local FIRST <const> = {
@@ -103,6 +104,17 @@ end
 
 local add_object
 
+-- Few rows that hold lists of their own are shown one by one, for a cell has no room for them.
+local function one_by_one(list)
+  if #list > ONE_BY_ONE then return false end
+  for _, row in ipairs(list) do
+    for _, value in pairs(row) do
+      if type(value) == "table" and value ~= json.null and json.is_array(value) and type(value[1]) == "table" then return true end
+    end
+  end
+  return false
+end
+
 local function add_list(out, key, list, indent, depth)
   if #list == 0 then
     out[#out + 1] = ("%s%s: none"):format(indent, key)
@@ -122,8 +134,13 @@ local function add_list(out, key, list, indent, depth)
     out[#out + 1] = ("%s%s: %s"):format(indent, key, json.encode(list))
   else
     out[#out + 1] = ("%s%s (%d):"):format(indent, key, #list)
-    add_table(out, list, indent .. "  ")
+    if not one_by_one(list) then return add_table(out, list, indent .. "  ") end
+    for i, row in ipairs(list) do
+      if i > 1 then out[#out + 1] = "" end
+      add_object(out, row, indent .. "  ", depth + 1)
+    end
   end
+  return nil
 end
 
 function add_object(out, object, indent, depth)

@@ -86,6 +86,14 @@ describe("lunette.render #unit", function()
     assert.matches("inner:\n  deep  true", text, 1, true)
   end)
 
+  it("shows few rows with lists of their own one by one", function()
+    local text = render.answer({ summary = "S.", data = { providers = json.array({
+      { provider = "A", counters = json.array({ { name = "x", value = 1 } }) }, { provider = "B", counters = json.array({}) },
+    }) } })
+    local want = "providers (2):\n  provider  A\n  counters (1):\n    name  value\n    x         1\n\n  provider  B\n  counters: none"
+    assert.matches(want, text, 1, true)
+  end)
+
   it("says how many rows it leaves out", function()
     local rows = {}
     for i = 1, 75 do rows[i] = { n = i } end
