@@ -123,6 +123,7 @@ local forget = atomic(function(set, id)
   if not stream or not stream.ended then return end
   count_bytes(stream, -stream.bytes)
   set.streams[id] = nil
+  if stream.timer then stream.timer:cancel() end
 end)
 
 --- Ends the stream; it can still be resumed for a while.
@@ -134,7 +135,7 @@ function Stream:finish(data)
   local set, id = self.set, self.id
   set.ended[#set.ended + 1] = id
   if #set.ended > M.MAX_STREAMS then forget(set, table.remove(set.ended, 1)) end
-  loop.timer(M.KEEP_MS, function() forget(set, id) end)
+  self.timer = loop.timer(M.KEEP_MS, function() forget(set, id) end)
 end
 Stream.finish = atomic(Stream.finish)
 
