@@ -45,15 +45,6 @@ local function ranked(signals, handle)
   return json.array(list)
 end
 
-local function capped_hints(list)
-  local out = {}
-  for i, hint in ipairs(list or {}) do
-    if i > hints.MAX then break end
-    out[i] = hint
-  end
-  return json.array(out)
-end
-
 ---@class Answer
 ---@field summary string
 ---@field data table?
@@ -74,7 +65,7 @@ function M.build(a)
   local handle = a.handle
   local process = a.process and (a.process.digest or a.process.resolvedProcess or a.process)
   return setmetatable({
-    summary = a.summary, hints = capped_hints(a.hints), data = a.data,
+    summary = a.summary, hints = json.array(hints.settle(a.hints or {})), data = a.data,
     error = a.error and setmetatable({ kind = a.error.kind, message = a.error.message, detail = a.error.detail }, ERROR_ORDER),
     handle = handle and handle.id, handleExpiresAt = handle and numbers.iso(handle.expires_unix_ms),
     handleExpiresInSeconds = handle and handles.seconds_left(handle),

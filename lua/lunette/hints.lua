@@ -22,4 +22,29 @@ function M.new(tool, reason, arguments, priority)
   }, ORDER)
 end
 
+local LATER <const> = " (Not in this version yet.)"
+local runs = {} -- name of a tool -> function(arguments) -> boolean
+
+--- Tells that there is a tool, and which calls of it can run; a hint at any other is marked when it is given out.
+---@param tool string
+---@param can_run fun(arguments: table): boolean
+function M.announce(tool, can_run) runs[tool] = can_run end
+
+--- The hints as they are given out: at most MAX; those that this version cannot follow say so and stand behind the others.
+---@param list table[]
+---@return table[]
+function M.settle(list)
+  local now, later = {}, {}
+  for i = 1, math.min(#list, M.MAX) do
+    local hint = list[i]
+    local can_run = runs[hint.nextTool]
+    if can_run and can_run(hint.suggestedArguments or {}) then
+      now[#now + 1] = hint
+    else
+      later[#later + 1] = M.new(hint.nextTool, hint.reason .. LATER, hint.suggestedArguments, "low")
+    end
+  end
+  return table.move(later, 1, #later, #now + 1, now)
+end
+
 return M

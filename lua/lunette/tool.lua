@@ -386,6 +386,10 @@ function M.tool(declared)
   self.max_safety, self.conditional = summarise_safety(self)
   self.annotations = annotations_of(declared, self.title)
   self.task = task_of(self, declared)
+  hints.announce(self.name, function(arguments)
+    local branch = branch_for(self, arguments)
+    return branch ~= nil and branch.missing == nil
+  end)
   return self
 end
 
