@@ -25,10 +25,11 @@
 #define HOST_TSAN 0
 #endif
 #define HOOK_COUNT 1000 /* instructions between two looks at the clock, where count hooks do the ticking */
-#define CONDEMNED_NS                                                                                                   \
-    50000000 /* CPU that a condemned task's close handlers may use before the error is thrown again                    \
-              */
-#define TICK_SIGNAL (SIGRTMIN + 7)
+/* CPU that a condemned task's close handlers may use before the error is thrown again. */
+#define CONDEMNED_NS 50000000
+#define TICK_MIN_NS  50000
+#define TICK_SHARE   8 /* at most one part in eight of the time goes into ticking */
+#define TICK_SIGNAL  (SIGRTMIN + 7)
 
 /* One host at a time owns the tick signal: a signal handler has no argument of its own. */
 static _Atomic(host *) tick_host;
@@ -37,6 +38,17 @@ static void arm(host *h, int64_t ns)
 {
     struct itimerspec its = {.it_value = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}};
     h->armed = timer_settime(h->timer, 0, &its, NULL) == 0;
+}
+
+/* Arms the hook in L, and tells after which time the next tick is due. Setting a hook walks all of the coroutine's
+ * calls, which takes milliseconds beneath a recursion of a hundred thousand levels: a tick must stay a small part of
+ * the time between ticks. */
+static int64_t set_hook(const host *h, lua_State *L)
+{
+    int64_t before = mono_ns(), slice = h->cfg.slice_us * 1000;
+    lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
+    int64_t cost = mono_ns() - before;
+    return slice > TICK_SHARE * cost ? slice : TICK_SHARE * cost;
 }
 
 /* Async-signal-safe: clock_gettime, timer_settime, and lua_sethook, which Lua documents as callable from a signal
@@ -52,10 +64,9 @@ static void on_tick(int signo)
         int64_t left = atomic_load(&h->slice_end_ns) - mono_ns();
         if (left <= 0) {
             h->tick = 1;
-            lua_sethook(fr->L, budget__hook, LUA_MASKCOUNT, 1);
-            left = h->cfg.slice_us * 1000;
+            left = set_hook(h, fr->L);
         }
-        arm(h, left < 50000 ? 50000 : left);
+        arm(h, left < TICK_MIN_NS ? TICK_MIN_NS : left);
     }
     errno = saved;
 }

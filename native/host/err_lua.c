@@ -9,7 +9,8 @@
 #include "base/utf.h"
 #include "host/host_internal.h"
 
-#define ERR_TYPE "lunette.err"
+#define ERR_TYPE         "lunette.err"
+#define TRACEBACK_LEVELS 24
 
 /* Copies a string field of the table at idx into dst; an absent one gives "". */
 static void field_text(lua_State *L, int idx, const char *name, char *dst, size_t cap)
@@ -145,20 +146,48 @@ void host_to_err(lua_State *L, int idx, err *e)
     e->hresult = (uint32_t)field_int(L, idx, "hresult", NULL);
 }
 
+/* One line of a traceback: where, and in what. */
+static void add_level(lua_State *L, buf *b, lua_Debug *ar)
+{
+    lua_getinfo(L, "Sln", ar);
+    buf_printf(b, "\n\t%s:", ar->short_src);
+    if (ar->currentline > 0) buf_printf(b, "%d:", ar->currentline);
+    if (ar->name)
+        buf_printf(b, " in %s '%s'", *ar->namewhat ? ar->namewhat : "function", ar->name);
+    else if (*ar->what == 'm')
+        buf_str(b, " in main chunk");
+    else if (*ar->what != 'C')
+        buf_printf(b, " in function <%s:%d>", ar->short_src, ar->linedefined);
+}
+
+/* The innermost levels only: the library's luaL_traceback walks the whole stack some forty times to find its other end,
+ * and beneath a recursion of a hundred thousand levels nobody else would run meanwhile. */
+static void put_traceback(lua_State *L, buf *b)
+{
+    lua_Debug ar;
+    int level = 1;
+    buf_str(b, "stack traceback:");
+    for (; level <= TRACEBACK_LEVELS && lua_getstack(L, level, &ar); level++)
+        add_level(L, b, &ar);
+    if (level > TRACEBACK_LEVELS && lua_getstack(L, level, &ar)) buf_str(b, "\n\t...");
+}
+
 /* The log line of an error that nobody expected: the message names script and line, the traceback says how it came
  * there. */
-static void log_traceback(lua_State *L, const char *message, const char *traceback)
+static void log_traceback(lua_State *L, const char *message)
 {
-    (void)L;
-    buf b;
-    buf_init(&b, 64 << 10);
+    buf text, members;
     jsonw w;
-    jsonw_init(&w, &b);
-    buf_str(&b, "\"traceback\":");
-    jsonw_cstr(&w, traceback);
-    buf_u8(&b, 0);
-    log_raw(LOG_ERROR, "lua", message, b.failed ? "" : (const char *)b.p);
-    buf_fini(&b);
+    buf_init(&text, 16 << 10);
+    buf_init(&members, 64 << 10);
+    put_traceback(L, &text);
+    buf_str(&members, "\"traceback\":");
+    jsonw_init(&w, &members);
+    jsonw_str(&w, buf_view(&text));
+    buf_u8(&members, 0);
+    log_raw(LOG_ERROR, "lua", message, members.failed ? "" : (const char *)members.p);
+    buf_fini(&text);
+    buf_fini(&members);
 }
 
 /* Is an error of this kind worth a traceback: a bug or a runaway, not a failure that some code handed on with assert?
@@ -191,11 +220,7 @@ int err__handler(lua_State *L)
     }
     if (!is_table) place_overflow(L);
     host_to_err(L, 1, &e);
-    if (is_bug(e.kind)) {
-        luaL_traceback(L, L, NULL, 1); // value traceback
-        log_traceback(L, e.message, lua_tostring(L, -1));
-        lua_pop(L, 1); // value
-    }
+    if (is_bug(e.kind)) log_traceback(L, e.message);
     if (!is_table) host_push_err_value(L, &e); // value err
     return 1;
 }
