@@ -13,6 +13,7 @@
 #include "ipc/ipc_internal.h"
 
 #define STAT_MAX    4096
+#define ENVIRON_FEW ((size_t)32 << 10) /* enough for most */
 #define ENVIRON_MAX ((size_t)4 << 20)
 #define MAPS_CHUNK  ((size_t)64 << 10)
 #define MAPS_MAX    ((size_t)32 << 20)
@@ -121,25 +122,34 @@ void ipc__proc_fini(ipc__proc *p)
     p->tmpdir = NULL;
 }
 
+/* False: no memory. */
+static bool read_environ(const char *root, pid_t pid, ipc__proc *p)
+{
+    for (size_t size = ENVIRON_FEW;; size = ENVIRON_MAX) {
+        uint8_t *text = mem_alloc(size + 1);
+        if (!text) return false;
+        ssize_t n = read_file(root, pid, "environ", text, size);
+        bool again = n == (ssize_t)size && size < ENVIRON_MAX;
+        if (!again) p->environ_known = n >= 0;
+        if (!again && n > 0) parse_environ((char *)text, (size_t)n, p);
+        free(text);
+        if (!again) return true;
+    }
+}
+
 int ipc__proc_read(const char *root, pid_t pid, ipc__proc *out, err *e)
 {
     ipc__proc p = {.pid = pid, .nspid = pid};
-    uint8_t *text = mem_alloc(ENVIRON_MAX + 1);
-    if (!text) return err_set(e, ERR_NO_MEMORY, "no memory to look at process %d", pid);
-    int rc = 0;
-    ssize_t n = read_file(root, pid, "stat", text, STAT_MAX);
-    if (n <= 0 || !parse_stat((char *)text, &p)) rc = err_set(e, ERR_PROCESS_NOT_FOUND, "there is no process %d", pid);
-    if (rc == 0 && read_file(root, pid, "status", text, STAT_MAX) > 0) parse_status((char *)text, &p);
-    if (rc == 0 && !p.kernel_thread) {
+    uint8_t text[STAT_MAX + 1];
+    if (read_file(root, pid, "stat", text, STAT_MAX) <= 0 || !parse_stat((char *)text, &p))
+        return err_set(e, ERR_PROCESS_NOT_FOUND, "there is no process %d", pid);
+    if (read_file(root, pid, "status", text, STAT_MAX) > 0) parse_status((char *)text, &p);
+    if (!p.kernel_thread) {
         int mounts = other_namespace(root, pid, "mnt");
         p.other_mounts = mounts > 0 || (mounts < 0 && p.nspid != pid);
         p.other_time = other_namespace(root, pid, "time") != 0;
-        n = read_file(root, pid, "environ", text, ENVIRON_MAX);
-        p.environ_known = n >= 0;
-        if (n > 0) parse_environ((char *)text, (size_t)n, &p);
+        if (!read_environ(root, pid, &p)) return err_set(e, ERR_NO_MEMORY, "no memory to look at process %d", pid);
     }
-    free(text);
-    if (rc < 0) return rc;
     *out = p;
     return 0;
 }

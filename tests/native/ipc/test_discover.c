@@ -74,6 +74,8 @@ static int child_main(char **argv)
         (void)pause();
 }
 
+static char *large_variable; /* comes first in a child's environment */
+
 typedef struct child {
     pid_t pid;
 } child;
@@ -86,7 +88,7 @@ static child spawn(const char *how, const char *folder, const char *env)
     child c = {.pid = fork()};
     if (c.pid == 0) {
         char *argv[] = {"test", "child", (char *)(uintptr_t)how, (char *)(uintptr_t)folder, library, NULL};
-        char *envp[] = {(char *)(uintptr_t)env, NULL};
+        char *envp[] = {large_variable ? large_variable : (char *)(uintptr_t)env, (char *)(uintptr_t)env, NULL};
         (void)dup2(p[1], STDOUT_FILENO);
         (void)close(p[0]);
         (void)close(p[1]);
@@ -190,6 +192,21 @@ static void the_targets_own_tmpdir_is_looked_into(void **state)
     ipc_endpoint ep;
     assert_int_equal(ipc_resolve(c.pid, NULL, &ep, NULL), 0);
     ipc_endpoint_fini(&ep);
+    reap(&c);
+}
+
+static void a_large_environment_is_read_to_its_end(void **state)
+{
+    (void)state;
+    enum { LARGE = 100000 };
+    large_variable = malloc(LARGE + 1);
+    memset(large_variable, 'x', LARGE);
+    large_variable[1] = '=';
+    large_variable[LARGE] = 0;
+    child c = spawn("none+lib", dir, "DOTNET_EnableDiagnostics=0");
+    free(large_variable);
+    large_variable = NULL;
+    assert_cause(&c, IPC_DIAGNOSTICS_DISABLED, "DOTNET_EnableDiagnostics", "start it without");
     reap(&c);
 }
 
@@ -482,6 +499,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_process_that_answers_is_found_with_its_info),
         cmocka_unit_test(the_targets_own_tmpdir_is_looked_into),
+        cmocka_unit_test(a_large_environment_is_read_to_its_end),
         cmocka_unit_test(silent_processes_cost_one_deadline_in_all),
         cmocka_unit_test(a_process_that_ends_while_it_is_asked_is_not_reported),
         cmocka_unit_test(answers_that_are_none_have_their_cause),
