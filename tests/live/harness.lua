@@ -13,7 +13,7 @@ M.START_MS = 30000 -- a target or server that is not ready by then has failed
 M.POLL_MS = 10
 M.lunette = fs.realpath("/proc/self/exe")
 M.source = os.getenv("LUNETTE_SOURCE_DIR") or fs.realpath(".")
-M.build = os.getenv("LUNETTE_BUILD_DIR") or M.lunette:match("^(.*)/[^/]+/[^/]+$")
+M.build = os.getenv("LUNETTE_BUILD_DIR") or M.lunette:match("^(.*)/[^/]+$")
 M.targets = M.build .. "/targets"
 
 local scratch, n_scratch = nil, 0

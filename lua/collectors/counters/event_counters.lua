@@ -10,7 +10,7 @@ M.MAX_COUNTERS = 2048 -- distinct counters in one window; more are counted in dr
 
 -- An interval of less than this share of its own length is the stump that enabling the provider leaves: its rates say nothing.
 local STUMP <const> = 0.5
--- Shorter intervals make a full one at this share of what was asked: the runtime's timer is late, or early, by some milliseconds.
+-- Shorter intervals make a full one at this share of what was asked: each may be early by some milliseconds.
 local FULL <const> = 0.9
 -- An interval that took this many times its length was silent in between.
 local LATE <const> = 1.75
@@ -116,7 +116,8 @@ function M:add(event)
   c.pending = c.pending + (is_sum and (tonumber(payload.Increment) or 0 / 0) or (tonumber(payload.Mean) or 0 / 0) * count)
   c.pending_n = c.pending_n + count
   c.pending_s = c.pending_s + seconds
-  if c.pending_s >= FULL * self.interval_s then publish(self, c) end
+  -- an interval of the length that was asked for stands for itself, however early the runtime's timer was
+  if own_s >= FULL * self.interval_s or c.pending_s >= FULL * self.interval_s then publish(self, c) end
 end
 
 --- Whether each provider that spoke has told of as many intervals as are over, or none is due.

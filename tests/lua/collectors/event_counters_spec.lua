@@ -55,6 +55,14 @@ describe("collectors.counters.event_counters", function()
     assert.equal(5, rows[2].series.last)
   end)
 
+  it("lets an interval of its own length stand for itself, however early it came", function()
+    local _, rows = collect {
+      mean(0.7, "queue", 400, { IntervalSec = 0.7 }), mean(1.5, "queue", 500, { IntervalSec = 0.8 }),
+      mean(2.4, "queue", 600, { IntervalSec = 0.9 }),
+    }
+    assert.same({ 3, 400, 600 }, { rows[1].series.n, rows[1].series.first, rows[1].series.last })
+  end)
+
   it("leaves out the stump of an interval that enabling leaves", function()
     local ec, rows = collect { sum(0.01, "alloc-rate", 999999, { IntervalSec = 0.004 }), sum(1, "alloc-rate", 7) }
     assert.equal(1, ec.stumps)
