@@ -2,6 +2,7 @@
 --- Tells modern from legacy traffic and checks what must hold before a method is looked up: the JSON-RPC shape, the version claims in
 --- header and body, the modern envelope. Pure; the HTTP and the stdio transport share it (stdio has no headers).
 
+local json = require("lunette.json")
 local protocol = require("lunette.mcp.protocol")
 
 local META <const> = protocol.META
@@ -19,6 +20,7 @@ end
 ---@return any id_or_err
 function M.shape(message)
   if not protocol.is_object(message) then return nil, protocol.error(protocol.INVALID_REQUEST, "not a JSON-RPC object", nil, 400) end
+  if message.params == json.null then message.params = nil end -- some clients write it so
   local id = usable_id(message.id)
   local function bad(why) return nil, protocol.error(protocol.INVALID_REQUEST, why, nil, 400), id end
   if message.jsonrpc ~= "2.0" then return bad("member 'jsonrpc' must be \"2.0\"") end

@@ -13,8 +13,14 @@ local M = {}
 M.CANCELLED = protocol.error(protocol.INTERNAL_ERROR, "the request was cancelled")
 
 local function describe_fault(fault)
-  if fault == context.PENDING then return fault end
+  if fault == context.PENDING or type(fault) == "table" and fault.kind then return fault end
   return debug.traceback(tostring(fault), 2)
+end
+
+-- A limit of the host (budget, memory) is an answer that the client can act on; anything else that was thrown is a bug.
+local function outcome_of(fault)
+  if type(fault) == "table" and fault.kind and fault.kind ~= "ScriptError" then return "error", fault end
+  return "thrown", tostring(fault)
 end
 
 --- Calls the handler in the current task -> how it ended, and with what:
@@ -24,7 +30,7 @@ end
 function M.invoke(ctx, fn, ...)
   local ok, result, err = xpcall(fn, describe_fault, ctx, ...)
   if ctx.pending then return "pending" end
-  if not ok then return "thrown", tostring(result) end
+  if not ok then return outcome_of(result) end
   if result == nil then return "error", err or protocol.failure("Internal", "the handler gave no result") end
   return "result", result
 end
@@ -40,7 +46,7 @@ function M.wait(call, ctx, fn, ...)
   local kind, value = task:await()
   call.on_cancel = nil
   if call.cancelled then return "cancelled" end
-  if kind == nil then return "thrown", tostring(value) end
+  if kind == nil then return outcome_of(value) end
   return kind, value
 end
 

@@ -19,6 +19,12 @@ describe("mcp.era", function()
       assert.equal("response", (shape('{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"}}')))
     end)
 
+    it("takes params of null for none", function()
+      local message = json.decode('{"jsonrpc":"2.0","id":1,"method":"ping","params":null}')
+      assert.equal("request", (era.shape(message)))
+      assert.is_nil(message.params)
+    end)
+
     it("keeps the type of the id", function()
       local _, number = shape('{"jsonrpc":"2.0","id":1,"method":"m"}')
       local _, text = shape('{"jsonrpc":"2.0","id":"1","method":"m"}')

@@ -145,6 +145,16 @@ describe("a modern request", function()
       assert.is_nil(answer.answer:find("secret", 1, true))
     end)
 
+    it("tells when a limit of the host ended the tool", function()
+      add("spin", function()
+        loop.set_budget(30)
+        while true do S.page_size = S.page_size end
+      end)
+      local result = call("spin"):json().result
+      assert.is_true(result.isError)
+      assert.truthy(result.content[1].text:lower():find("budget") or result.content[1].text:find("CPU"), result.content[1].text)
+    end)
+
     it("passes a JSON-RPC error of the tool on, with its data", function()
       add("a", function(ctx)
         local ok, err = ctx:require("sampling")
