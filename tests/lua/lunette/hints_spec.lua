@@ -14,7 +14,8 @@ describe("lunette.hints #unit", function()
 
   it("marks a hint at what is not built, lowers it, and puts it behind the others", function()
     local given = hints.settle({
-      hints.new("no_such_tool", "First.", nil, "high"), hints.new("spec_tool", "Second.", { kind = "later" }), hints.new("spec_tool", "Third."),
+      hints.new("no_such_tool", "First.", nil, "high"), hints.new("spec_tool", "Second.", { kind = "later" }),
+      hints.new("spec_tool", "Third."),
     })
     assert.same({ "Third.", "First. (Not in this version yet.)", "Second. (Not in this version yet.)" },
       { given[1].reason, given[2].reason, given[3].reason })
