@@ -149,31 +149,6 @@ static inline uint64_t near_varint(const uint8_t **p, uint64_t *out)
     return 0;
 }
 
-/* The header that nearly all events have, from the same thread and activity as the one before, with bytes to spare
- * behind it. False: nothing is changed, compressed_header has to do it. */
-static inline bool common_header(walk *w)
-{
-    enum { SELDOM = HAS_SEQUENCE | HAS_THREAD | HAS_ACTIVITY | HAS_RELATED, ROOM = 1 + 4 * 8 };
-    const uint8_t *p = w->p;
-    if (w->end - p < ROOM || *p & SELDOM) return false;
-    uint64_t id = w->metadata_id, stack = w->stack, size = w->payload_size, delta = 0;
-    uint8_t flags = *p++;
-    uint64_t wrong = 0;
-    if (flags & HAS_METADATA) wrong |= near_varint(&p, &id);
-    if (flags & HAS_STACK) wrong |= near_varint(&p, &stack);
-    wrong |= near_varint(&p, &delta);
-    if (flags & HAS_SIZE) wrong |= near_varint(&p, &size);
-    if (wrong | (id | stack | size) >> 32 | (id == 0)) return false;
-    w->p = p;
-    w->metadata_id = (uint32_t)id;
-    w->stack = (uint32_t)stack;
-    w->payload_size = (uint32_t)size;
-    w->ts += delta;
-    w->seq++;
-    w->sorted = flags & IS_SORTED;
-    return true;
-}
-
 /* An uncompressed header; *next is where the following blob starts. -1: sizes that contradict each other. */
 static int plain_header(walk *w, const uint8_t **next)
 {
@@ -315,12 +290,86 @@ static int end_of_walk(walk *w, int64_t at, int why)
     return nt__fail(w->r, ERR_MALFORMED, at, "the %s at %lld passes the end of the block", what, (long long)at);
 }
 
+/* The header that nearly all events have, from the same thread and activity as the one before, with bytes to spare
+ * behind it. Moves *at to the payload and updates *s; false: nothing is changed. */
+typedef struct steady {
+    uint64_t id, stack, size, ts;
+} steady;
+
+static inline bool steady_header(const uint8_t **at, const uint8_t *end, steady *s)
+{
+    enum { SELDOM = HAS_SEQUENCE | HAS_THREAD | HAS_ACTIVITY | HAS_RELATED | IS_SORTED, ROOM = 1 + 4 * 8 };
+    const uint8_t *p = *at;
+    if (end - p < ROOM || *p & SELDOM) return false;
+    uint8_t flags = *p++;
+    steady n = *s;
+    uint64_t delta = 0, wrong = 0;
+    if (flags & HAS_METADATA) wrong |= near_varint(&p, &n.id);
+    if (flags & HAS_STACK) wrong |= near_varint(&p, &n.stack);
+    wrong |= near_varint(&p, &delta);
+    if (flags & HAS_SIZE) wrong |= near_varint(&p, &n.size);
+    if (wrong | (n.id | n.stack | n.size) >> 32 || n.size > (size_t)(end - p)) return false;
+    n.ts += delta;
+    *at = p;
+    *s = n;
+    return true;
+}
+
+/* A thread's events come one after another. Once the first of them waits and is booked, those that differ in nothing
+ * but kind, time, stack and payload need no more than a look at their header. Takes as many as go; the general way goes
+ * on from there. */
+static void take_steady(walk *w)
+{
+    nt_reader *r = w->r;
+    nt__block *b = w->block;
+    nt__thread *t = w->capture_slot;
+    if (!b || !t || !w->same_context || !w->context_kept || !t->tail || t->tail->block != b || t->tail->end != b->n)
+        return;
+    if (!t->seen || t->last_seq != w->seq || w->kind_id != w->metadata_id || !w->kind || w->kind->muted) return;
+    steady s = {w->metadata_id, w->stack, w->payload_size, w->ts};
+    const uint8_t *p = w->p;
+    nt_kind *k = w->kind;
+    uint32_t seq = w->seq, context = b->n_contexts - 1;
+    nt__waiting *to = b->events + b->n, *const full = b->events + b->cap_events;
+    while (to < full) {
+        const uint8_t *next = p;
+        steady n = s;
+        if (!steady_header(&next, w->end, &n)) break;
+        if (n.id != s.id) {
+            nt_kind *other = n.id < r->n_by_id ? r->by_id[n.id] : NULL;
+            if (!other || other->muted || n.id == 0) break;
+            k = other;
+        }
+        *to++ = (nt__waiting){.ts = (int64_t)n.ts,
+                              .payload = (uint32_t)(next - b->bytes),
+                              .payload_size = (uint32_t)n.size,
+                              .kind = k->index,
+                              .stack = (uint32_t)n.stack,
+                              .seq = ++seq,
+                              .context = context};
+        k->count++;
+        s = n;
+        p = next + n.size;
+    }
+    r->stats.events += (uint32_t)(seq - w->seq);
+    w->p = p;
+    w->metadata_id = w->kind_id = (uint32_t)s.id;
+    w->kind = k;
+    w->stack = (uint32_t)s.stack;
+    w->payload_size = (uint32_t)s.size;
+    w->ts = s.ts;
+    w->seq = t->last_seq = seq;
+    b->n = t->tail->end = (uint32_t)(to - b->events);
+}
+
 static int walk_blobs(walk *w, bool compressed)
 {
     while (w->p < w->end) {
+        if (compressed && w->kind_known) take_steady(w);
+        if (w->p == w->end) break;
         int64_t at = offset_of(w);
         const uint8_t *next = NULL;
-        int ok = !compressed ? plain_header(w, &next) : common_header(w) ? 1 : compressed_header(w);
+        int ok = compressed ? compressed_header(w) : plain_header(w, &next);
         if (ok <= 0) return end_of_walk(w, at, ok);
         if (w->payload_size > (size_t)(w->end - w->p)) return end_of_walk(w, at, 0);
         const uint8_t *payload = w->p;

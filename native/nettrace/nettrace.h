@@ -94,12 +94,25 @@ struct nt_field {
     const char *enums; /* name of the manifest's enum, or NULL */
 };
 
+/* One whole number of the fixed start of a payload: read where, and how it is cut out of 8 bytes. The reader's
+ * business. */
+typedef struct nt_step {
+    const nt_field *field;
+    uint32_t type;
+    uint16_t at; /* 8 bytes from here hold it */
+    uint8_t left, right;
+    uint64_t sign; /* its sign bit once it is cut out; 0: unsigned */
+} nt_step;
+
 typedef struct nt_schema {
     const nt_field *fields; /* as declared: structs hold their fields */
     uint32_t n_fields;
     const nt_field *flat; /* all structs opened: what nt_get and nt_decode index */
     uint32_t n_flat;
-    uint32_t size; /* of the whole payload, or NT_VARIES */
+    const nt_step *steps; /* the whole numbers that a payload starts with */
+    uint32_t n_steps;
+    uint32_t steps_size; /* bytes of a payload that all steps need: at least 8 */
+    uint32_t size;       /* of the whole payload, or NT_VARIES */
     uint32_t min_size;
     uint32_t n_slots;  /* numbers that count later elements */
     uint32_t n_bool32; /* 4-byte booleans outside arrays: some writers put one byte there */

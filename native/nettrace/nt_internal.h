@@ -232,7 +232,16 @@ static inline int nt__queue(nt_reader *r, nt__thread *t, nt__block *b)
 }
 /* Delivers what waits with a time of at most ts, oldest first. */
 int nt__merge(nt_reader *r, int64_t ts);
-int nt__deliver(nt_reader *r, const nt_event *ev);
+static inline int nt__deliver(nt_reader *r, const nt_event *ev)
+{
+    if (ev->ts < r->last_ts && r->has_last_ts)
+        r->stats.out_of_order += !r->opt.stream_order;
+    else
+        r->last_ts = ev->ts;
+    r->has_last_ts = true;
+    if (__builtin_expect(r->sink.event(r->arg, ev) != 0, 0)) return nt__cancelled(r);
+    return 0;
+}
 void nt__sort_fini(nt_reader *r);
 
 /* ---- tables.c */

@@ -207,6 +207,32 @@ static uint32_t count_bool32(const nt_field *flat, uint32_t n)
     return sum;
 }
 
+/* The whole numbers at the start, as far as 16 bits reach. */
+static bool build_steps(arena *a, nt_schema *s)
+{
+    uint32_t n = 0;
+    while (n < s->n_flat && s->flat[n].shift != NT_NO_SHIFT && s->flat[n].slot == NT_NO_SLOT &&
+           s->flat[n].offset <= UINT16_MAX - 16)
+        n++;
+    nt_step *steps = arena_alloc(a, sizeof *steps * (n ? n : 1));
+    if (!steps) return false;
+    s->steps_size = 8;
+    for (uint32_t i = 0; i < n; i++) {
+        const nt_field *f = &s->flat[i];
+        uint32_t end = f->offset + f->size, at = end > 8 ? end - 8 : 0;
+        steps[i] = (nt_step){.field = f,
+                             .type = f->type,
+                             .at = (uint16_t)at,
+                             .left = (uint8_t)(8 * (at + 8 - end)),
+                             .right = f->shift,
+                             .sign = f->type == NT_INT ? UINT64_C(1) << (8 * f->size - 1) : 0};
+        if (end > s->steps_size) s->steps_size = end;
+    }
+    s->steps = steps;
+    s->n_steps = n;
+    return true;
+}
+
 const nt_schema *nt_schema_build(arena *a, const nt_spec *specs, uint32_t n)
 {
     uint64_t size = 0, min = 0;
@@ -225,7 +251,7 @@ const nt_schema *nt_schema_build(arena *a, const nt_spec *specs, uint32_t n)
     s->min_size = (uint32_t)min;
     s->n_slots = to.slots;
     s->n_bool32 = count_bool32(flat, n_flat);
-    return s;
+    return build_steps(a, s) ? s : NULL;
 }
 
 int nt_field_index(const nt_schema *s, slice name)

@@ -138,43 +138,34 @@ static void remove_top(nt_reader *r)
     if (t->removed) nt__thread_drained(r, t);
 }
 
-int nt__deliver(nt_reader *r, const nt_event *ev)
+static inline void set_context(nt_event *ev, const nt__context *c)
 {
-    if (ev->ts < r->last_ts && r->has_last_ts)
-        r->stats.out_of_order += !r->opt.stream_order;
-    else
-        r->last_ts = ev->ts;
-    r->has_last_ts = true;
-    if (r->sink.event(r->arg, ev) != 0) return nt__cancelled(r);
-    return 0;
-}
-
-static inline nt_event event_of(const nt_reader *r, const nt__thread *t, const nt__block *b, const nt__waiting *w)
-{
-    const nt__context *c = &b->contexts[w->context];
-    return (nt_event){.kind = r->kinds[w->kind],
-                      .payload = slice_of(b->bytes + w->payload, w->payload_size),
-                      .ts = w->ts,
-                      .thread = c->thread,
-                      .capture_thread = t->tid,
-                      .activity = c->activity,
-                      .related = c->related,
-                      .processor = c->processor,
-                      .stack = w->stack,
-                      .labels = c->labels,
-                      .seq = w->seq,
-                      .pid = c->pid};
+    ev->thread = c->thread;
+    ev->pid = c->pid;
+    ev->activity = c->activity;
+    ev->related = c->related;
+    ev->processor = c->processor;
+    ev->labels = c->labels;
 }
 
 /* Delivers a run's events up to the time bound, at least one. */
 static int drain_run(nt_reader *r, const nt__thread *t, nt__run *run, int64_t bound)
 {
     const nt__block *b = run->block;
+    const nt__waiting *w = &b->events[run->at], *end = &b->events[run->end];
+    nt_event ev = {.capture_thread = t->tid};
+    uint32_t context = UINT32_MAX;
     do {
-        nt_event ev = event_of(r, t, b, &b->events[run->at++]);
+        if (w->context != context) set_context(&ev, &b->contexts[context = w->context]);
+        ev.kind = r->kinds[w->kind];
+        ev.payload = slice_of(b->bytes + w->payload, w->payload_size);
+        ev.ts = w->ts;
+        ev.stack = w->stack;
+        ev.seq = w->seq;
+        run->at++;
         int rc = nt__deliver(r, &ev);
         if (rc < 0) return rc;
-    } while (run->at < run->end && b->events[run->at].ts <= bound);
+    } while (++w < end && w->ts <= bound);
     return 0;
 }
 

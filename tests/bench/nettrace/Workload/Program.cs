@@ -22,15 +22,24 @@ void Round(int id, long i)
     var log = ShopEvents.Log;
     var order = "order-" + i;
     log.OrderReceived(order, (int)(i % 500), i * 17, 19.99 + i % 100, "customer" + i % 1000 + "@example.com");
-    for (int item = 0; item < 6; item++) log.ItemPriced(order, "Widget, blue, size " + item, item, 3.5 * item);
+    for (int item = 0; item < 4; item++) log.ItemPriced(order, "Widget, blue, size " + item, item, 3.5 * item);
+    Log(log, i, "Order {Order} of {Customer} received over {Route}", "/api/v2/orders/" + order);
     var t = Task.Run(() => Work(i));
     var u = t.ContinueWith(x => x.Result + 1, TaskScheduler.Default);
     Allocate(i);
-    lock (gate) Thread.SpinWait(i % 16 == 0 ? 2000 : 50);
-    if (i % 20 == 0) Fail(i);
+    lock (gate) Thread.SpinWait(i % 16 == 0 ? 4000 : 50);
+    if (i % 6 == 0) Fail(i);
     u.Wait();
     log.Write("OrderShipped", new { Order = order, Carrier = "Post", Weight = i % 40, Express = i % 3 == 0, At = DateTime.UtcNow });
     log.OrderDone(order, i % 7 == 0 ? "late — überfällig" : "on time", id);
+}
+
+// As a logging event source writes a message: the text, and its parts as JSON.
+static void Log(ShopEvents log, long i, string template, string route)
+{
+    var customer = "customer" + i % 1000 + "@example.com";
+    log.LogMessage(2, "Shop.Orders.OrderController", (int)(i % 90), template.Replace("{Order}", "order-" + i).Replace("{Customer}", customer).Replace("{Route}", route),
+        "{\"Order\":\"order-" + i + "\",\"Customer\":\"" + customer + "\",\"Route\":\"" + route + "\"}");
 }
 
 static long Work(long i)
@@ -42,7 +51,7 @@ static long Work(long i)
 static void Allocate(long i)
 {
     var keep = new List<byte[]>();
-    for (int k = 0; k < 20; k++) keep.Add(new byte[2000]);
+    for (int k = 0; k < 40; k++) keep.Add(new byte[2000]);
     if (i % 400 == 0) keep.Add(new byte[200_000]);
     GC.KeepAlive(keep);
 }
@@ -65,4 +74,6 @@ sealed class ShopEvents : EventSource
     public void StockChecked(string warehouse, bool there, Guid batch) => WriteEvent(3, warehouse, there, batch);
     [Event(4, Level = EventLevel.Informational)]
     public void OrderDone(string order, string state, int worker) => WriteEvent(4, order, state, worker);
+    [Event(5, Level = EventLevel.Verbose)]
+    public void LogMessage(int level, string category, int eventId, string message, string arguments) => WriteEvent(5, level, category, eventId, message, arguments);
 }
