@@ -83,7 +83,8 @@ struct host {
     _Atomic int64_t slice_end_ns;
     volatile sig_atomic_t tick; /* the slice ran out, and the hook has not seen it yet */
     volatile sig_atomic_t armed;
-    bool has_timer; /* false: count hooks do the ticking */
+    int64_t asked_to_end_ns; /* when a tick first saw a signal to end that the loop has not; 0: none */
+    bool has_timer;          /* false: count hooks do the ticking */
     timer_t timer;
     yield_why yield;
     int64_t resumed_ns;
