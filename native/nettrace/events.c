@@ -213,9 +213,9 @@ static inline int wait_turn(walk *w, nt__thread *capture, const uint8_t *payload
 {
     nt__block *b = w->block;
     int rc = 0;
-    if (b->n == b->cap_events && (rc = nt__queue_room(w->r, b)) < 0) return rc;
-    if (!w->context_kept) {
-        if (b->n_contexts == b->cap_contexts && (rc = nt__queue_room(w->r, b)) < 0) return rc;
+    bool crowded = b->n == b->cap_events || b->n_contexts == b->cap_contexts || b->n >= nt__waiting_max(w->r);
+    if (crowded && (rc = nt__queue_room(w->r, b)) < 0) return rc;
+    if (!w->context_kept || b->n_contexts == 0) {
         b->contexts[b->n_contexts++] = w->context;
         w->context_kept = true;
     }
@@ -330,7 +330,8 @@ static void take_steady(walk *w)
     const uint8_t *p = w->p;
     nt_kind *k = w->kind;
     uint32_t seq = w->seq, context = b->n_contexts - 1;
-    nt__waiting *to = b->events + b->n, *const full = b->events + b->cap_events;
+    uint32_t most = nt__waiting_max(r) < b->cap_events ? nt__waiting_max(r) : b->cap_events;
+    nt__waiting *to = b->events + b->n, *const full = b->events + most;
     while (to < full) {
         const uint8_t *next = p;
         steady n = s;
@@ -396,7 +397,9 @@ static int keep_bytes(nt_reader *r, walk *w, const uint8_t *p, size_t n, nt__blo
         memcpy(w->block->bytes, p, n);
     }
     w->block->live = 1; /* ours, until the walk is over */
-    return nt__queue_room(r, w->block);
+    nt__queue_charge(r, w->block, n);
+    int rc = nt__queue_relieve(r);
+    return rc < 0 ? rc : nt__queue_room(r, w->block);
 }
 
 int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__block **owned, bool partial,
@@ -421,6 +424,9 @@ int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__bl
         w.p = w.start + header;
         rc = walk_blobs(&w, flags & 1);
     }
-    if (w.block) nt__block_release(r, w.block);
+    if (w.block) {
+        nt__queue_charge(r, w.block, w.block->n * sizeof(nt__waiting) + w.block->n_contexts * sizeof(nt__context));
+        nt__block_release(r, w.block);
+    }
     return rc;
 }

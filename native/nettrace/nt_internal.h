@@ -43,6 +43,7 @@ typedef struct nt__block {
     nt__context *contexts;
     uint32_t n, cap_events, n_contexts, cap_contexts;
     uint32_t live; /* runs that wait, and the parser */
+    size_t charge; /* of queued_bytes */
     struct nt__block *next_free;
 } nt__block;
 
@@ -154,8 +155,8 @@ struct nt_reader {
     struct nt__slab *run_slabs;
     nt__block *free_blocks;
     uint32_t n_free_blocks;
-    size_t queued_bytes;
-    nt__thread **heap; /* threads with waiting events */
+    size_t queued_bytes; /* charges of all blocks */
+    nt__thread **heap;   /* threads with waiting events */
     uint32_t n_heap, cap_heap;
     int64_t last_ts; /* of the last delivered event */
     bool has_last_ts;
@@ -218,7 +219,19 @@ nt__block *nt__block_get(nt_reader *r, size_t bytes);
 void nt__block_put(nt_reader *r, nt__block *b);
 /* One run of b is out, or the parser is done with b: the last one gives it back. */
 void nt__block_release(nt_reader *r, nt__block *b);
-/* Room for one more event of b and one more context row; relieves the queue when it is over its limit. */
+/* What a block costs while it waits: its content and its records, by their number and not by the room they have, so
+ * that the pieces which a stream comes in change nothing. */
+void nt__queue_charge(nt_reader *r, nt__block *b, size_t bytes);
+/* Over the limit: the oldest events go out although older ones may still come. */
+int nt__queue_relieve(nt_reader *r);
+/* Most events of one block that may wait. */
+static inline uint32_t nt__waiting_max(const nt_reader *r)
+{
+    size_t n = r->lim.queue_bytes / 256;
+    return n < 16 ? 16 : n > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)n;
+}
+/* Room for one more event of b and one more context row. At nt__waiting_max everything that waits goes out and b starts
+ * anew, without a context row. */
 int nt__queue_room(nt_reader *r, nt__block *b);
 /* The event that was put at b->events[b->n] waits, as the first of a new run. */
 int nt__queue_run(nt_reader *r, nt__thread *t, nt__block *b);

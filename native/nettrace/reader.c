@@ -119,7 +119,6 @@ static int grow_filling(nt_reader *r, size_t need)
     uint8_t *p = mem_realloc(b->bytes, cap);
     if (!p) return nt__no_memory(r);
     nt__account(r, (ptrdiff_t)(cap - b->cap));
-    r->queued_bytes += cap - b->cap;
     b->bytes = p;
     b->cap = cap;
     return 0;

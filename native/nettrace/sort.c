@@ -43,13 +43,14 @@ nt__block *nt__block_get(nt_reader *r, size_t bytes)
         b->cap = bytes;
     }
     b->n = b->live = b->n_contexts = 0;
-    r->queued_bytes += block_bytes(b);
+    b->charge = 0;
     return b;
 }
 
 void nt__block_put(nt_reader *r, nt__block *b)
 {
-    r->queued_bytes -= block_bytes(b);
+    r->queued_bytes -= b->charge;
+    b->charge = 0;
     if (r->n_free_blocks == FREE_BLOCKS || block_bytes(b) > FREE_BLOCK_BYTES) {
         block_free(r, b);
         return;
@@ -216,16 +217,21 @@ static int grow(nt_reader *r, void **rows, uint32_t *cap, uint32_t first, size_t
     void *p = mem_realloc(*rows, to * each);
     if (!p) return nt__no_memory(r);
     nt__account(r, (ptrdiff_t)((to - *cap) * each));
-    r->queued_bytes += (to - *cap) * each;
     *rows = p;
     *cap = to;
     return 0;
 }
 
-/* Over the limit: the oldest events go out although older ones may still come. */
-static int relieve(nt_reader *r)
+void nt__queue_charge(nt_reader *r, nt__block *b, size_t bytes)
+{
+    b->charge += bytes;
+    r->queued_bytes += bytes;
+}
+
+int nt__queue_relieve(nt_reader *r)
 {
     size_t enough = r->lim.queue_bytes / 2;
+    if (r->queued_bytes <= r->lim.queue_bytes) return 0;
     r->stats.forced_merges++;
     while (r->n_heap && r->queued_bytes > enough) {
         int rc = drain_top(r, INT64_MAX, enough);
@@ -234,10 +240,18 @@ static int relieve(nt_reader *r)
     return 0;
 }
 
+/* A block of very many small events: what waits goes out, so that their records are bounded as well. */
+static int empty(nt_reader *r, nt__block *b)
+{
+    r->stats.forced_merges++;
+    int rc = nt__merge(r, INT64_MAX);
+    b->n = b->n_contexts = 0;
+    return rc;
+}
+
 int nt__queue_room(nt_reader *r, nt__block *b)
 {
-    int rc = 0;
-    if (r->queued_bytes > r->lim.queue_bytes) rc = relieve(r);
+    int rc = b->n >= nt__waiting_max(r) ? empty(r, b) : 0;
     if (rc == 0 && b->n == b->cap_events) rc = grow(r, (void **)&b->events, &b->cap_events, 256, sizeof *b->events);
     if (rc == 0 && b->n_contexts == b->cap_contexts)
         rc = grow(r, (void **)&b->contexts, &b->cap_contexts, 32, sizeof *b->contexts);

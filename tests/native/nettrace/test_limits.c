@@ -299,6 +299,35 @@ static void events_that_wait_are_bounded_and_all_come_out(void **state)
     heard_fini(&r.h);
 }
 
+static void one_block_of_very_many_events_is_bounded_too(void **state)
+{
+    (void)state;
+    size_t forced = 0;
+    for (int pieces = 0; pieces <= 1; pieces++) {
+        run r;
+        tw w;
+        start(&r);
+        r.o.limits.queue_bytes = 1u << 20;
+        tw_start(&w, false, true);
+        kind(&w, 1, "E", (slice){0});
+        tw_begin(&w, TW_EVENTS);
+        for (uint32_t i = 0; i < 50000; i++) /* two or three bytes each */
+            tw_put_event(&w, &(tw_event){.kind = 1, .seq = i + 1, .thread = 1, .capture = 1, .ts = 2000 + i});
+        tw_end(&w);
+        tw_finish(&w);
+        r.rc = hear(&r.h, &r.o, tw_bytes(&w), pieces ? 1000 : 0, &r.st, &r.e);
+        tw_fini(&w);
+        assert_int_equal(r.rc, 0);
+        assert_int_equal(r.h.events, 50000);
+        assert_int_equal(r.st.out_of_order, 0);
+        assert_in_range(r.st.forced_merges, 5, 50);
+        if (pieces) assert_int_equal(r.st.forced_merges, forced); /* however it comes */
+        forced = r.st.forced_merges;
+        assert_true(r.st.memory_peak < (2u << 20));
+        heard_fini(&r.h);
+    }
+}
+
 static void a_long_stream_needs_no_more_memory_than_a_short_one(void **state)
 {
     (void)state;
@@ -383,6 +412,7 @@ int main(void)
         cmocka_unit_test(bad_stacks_are_errors),
         cmocka_unit_test(label_lists_have_a_limit),
         cmocka_unit_test(events_that_wait_are_bounded_and_all_come_out),
+        cmocka_unit_test(one_block_of_very_many_events_is_bounded_too),
         cmocka_unit_test(a_long_stream_needs_no_more_memory_than_a_short_one),
         cmocka_unit_test(each_allocation_that_fails_is_told_and_leaks_nothing),
     };
