@@ -424,6 +424,8 @@ int main(int argc, char **argv)
     char *bytes = malloc(INPUT_MAX);
     if (!f || !bytes) {
         fprintf(stderr, "gen_manifest: cannot read %s\n", argv[1]);
+        free(bytes);
+        if (f) fclose(f);
         return 1;
     }
     size_t n = fread(bytes, 1, INPUT_MAX, f);

@@ -224,7 +224,7 @@ int stdio_start(loop *l, const stdio_cfg *cfg, stdio_link **out, err *e)
     s->cfg = *cfg;
     s->out_fd = -1;
     if (!s->cfg.line_max) s->cfg.line_max = STDIO_LINE_MAX_DEFAULT;
-    buf_init(&s->in, s->cfg.line_max + 2 * 65536);
+    buf_init(&s->in, s->cfg.line_max + (size_t)2 * 65536);
     buf_init(&s->out, STDIO_BACKLOG_MAX);
     int rc = claim_output(s, e);
     if (rc == 0) rc = claim_input(s, e);

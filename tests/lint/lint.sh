@@ -25,6 +25,7 @@ clang_format() {
   files 'native/*.c' 'native/*.h' 'tests/*.c' 'tests/*.h' | xargs -r clang-format --dry-run --Werror
 }
 
+# A third of the analyser's usual depth in one function: four times as fast, and it found the same here.
 # Each file's outcome is remembered under a hash of all that it can depend on, so that a second run looks at what changed only.
 clang_tidy() {
   need clang-tidy clang-tidy
@@ -32,13 +33,14 @@ clang_tidy() {
   [ -f "$database" ] || skip "no compile_commands.json in the build folder"
   local cache="$build/clang-tidy" headers
   mkdir -p "$cache"
-  headers=$( (clang-tidy --version; cat .clang-tidy; files 'native/*.h' 'tests/*.h' | xargs cat) | sha256sum)
+  headers=$( (clang-tidy --version; cat .clang-tidy tests/lint/lint.sh; files 'native/*.h' 'tests/*.h' | xargs cat) | sha256sum)
   export headers cache build
   files 'native/*.c' | while IFS= read -r f; do grep -qF "\"$source/$f\"" "$database" && echo "$f"; done |
     xargs -r -P 2 -I{} bash -c '
       key=$( (echo "$headers"; cat "$1") | sha256sum | cut -d" " -f1)
       [ -e "$cache/$key" ] && exit 0
-      out=$(clang-tidy -p "$build" --quiet --extra-arg=-include --extra-arg="$PWD/tests/lint/analyzer.h" "$1" 2>/dev/null) && touch "$cache/$key" && exit 0
+      out=$(clang-tidy -p "$build" --quiet --extra-arg=-include --extra-arg="$PWD/tests/lint/analyzer.h" \
+              --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=75000 "$1" 2>/dev/null) && touch "$cache/$key" && exit 0
       echo "$out"; exit 1' _ {}
 }
 
