@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* decode.c: reads a trace with our reader on one thread and decodes every payload field: numbers are read, texts become
- * UTF-8, arrays and structs are walked; twice, as the peer does. Prints: events, fields, seconds of the first and of the
- * second pass, peak KiB, and what the fields came to. */
+ * UTF-8, arrays and structs are walked; twice, as the peer does. Prints: events, fields, seconds of the first and of
+ * the second pass, peak KiB, and what the fields came to. */
 #include <stdio.h>
 #include <stdlib.h>
 
