@@ -11,9 +11,9 @@ describe("lunette told to end #unit", function()
       return ("a"):rep(40):find(("a*"):rep(30) .. "b")
     ]]))
     finally(function() fs.remove(script) end)
-    local argv = { "/usr/bin/timeout", "-s", "TERM", "1", fs.realpath("/proc/self/exe"), "lua", script }
+    local argv = { "/usr/bin/timeout", "-k", "8", "-s", "TERM", "1", fs.realpath("/proc/self/exe"), "lua", script }
     local r = assert(loop.exec({ argv = argv, timeout_ms = 30000 }))
     assert.is_nil(r.timed_out)
-    assert.equal(124, r.code) -- timeout(1): it was told to end, and it did
+    assert.equal(124, r.code) -- timeout(1): it was told to end, and it did (137: it had to be killed)
   end)
 end)
