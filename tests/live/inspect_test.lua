@@ -166,8 +166,8 @@ local function a_leak(skip)
   local trend = answer.data.memoryTrend
   h.eq("growing", trend.verdict, "verdict at 20 MB a second")
   h.ok(trend.deltas.rssBytesPerSec > 5 * MB and trend.deltas.rssBytesPerSec < 60 * MB, "rate " .. trend.deltas.rssBytesPerSec)
-  h.eq("inspect_heap", answer.hints[1].nextTool, "first hint")
-  h.eq("container", answer.hints[2].suggestedArguments.view, "second hint")
+  h.ok(h.find(answer.hints, { nextTool = "inspect_heap" }), "a hint at the heap")
+  h.eq("container", h.ok(h.find(answer.hints, { nextTool = "inspect_process" }), "a hint at the limits").suggestedArguments.view, "view")
 end
 
 local function sockets(skip)
@@ -308,7 +308,7 @@ local function a_cpu_quota(skip)
   local cpu = answer.data.container.cpu
   h.eq(0.2, cpu.quotaCores, "quota in cores")
   h.ok(cpu.throttlePercent > 5, "throttled in " .. tostring(cpu.throttlePercent) .. " % of periods")
-  h.eq("collect_sample", answer.hints[1].nextTool, "hint")
+  h.ok(h.find(answer.hints, { nextTool = "collect_sample" }), "a hint at the CPU")
   h.eq("V1", answer.data.container.cgroupVersion, "version")
   h.eq(false, answer.data.container.inContainer, "inContainer on v1")
 end
