@@ -6,6 +6,7 @@
 #define BLOCK_HEADER   20
 #define BLOB_HEADER_V4 80
 #define BLOB_HEADER_V6 52
+#define ACTIVITY_AT    44 /* in a V4 header; the related one follows */
 #define NOT_SORTED     UINT32_C(0x80000000)
 
 enum { /* flag bits of a compressed header */
@@ -168,8 +169,9 @@ static int plain_header(walk *w, const uint8_t **next)
     if (w->v6) {
         w->labels = cursor_u32(&c);
     } else {
-        w->activity = guid_or_null(cursor_bytes(&c, 16).p);
-        w->related = guid_or_null(cursor_bytes(&c, 16).p);
+        w->activity = guid_or_null(w->p + ACTIVITY_AT);
+        w->related = guid_or_null(w->p + ACTIVITY_AT + 16);
+        cursor_skip(&c, 32);
     }
     w->payload_size = cursor_u32(&c);
     w->capture_slot = w->thread_slot = NULL;
@@ -393,7 +395,7 @@ static int keep_bytes(nt_reader *r, walk *w, const uint8_t *p, size_t n, nt__blo
         *owned = NULL;
     } else {
         w->block = nt__block_get(r, n);
-        if (!w->block) return nt__no_memory(r);
+        if (!w->block || !w->block->bytes) return nt__no_memory(r);
         memcpy(w->block->bytes, p, n);
     }
     w->block->live = 1; /* ours, until the walk is over */

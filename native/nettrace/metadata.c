@@ -201,9 +201,7 @@ slice nt__display_name(arena *a, slice name, uint32_t id, int opcode)
     size_t n = task.n + 1 + strlen(suffix);
     char *p = arena_alloc(a, n + 1);
     if (!p) return (slice){0};
-    memcpy(p, task.p, task.n);
-    p[task.n] = '/';
-    memcpy(p + task.n + 1, suffix, strlen(suffix));
+    snprintf(p, n + 1, "%.*s/%s", (int)task.n, (const char *)task.p, suffix);
     return slice_of(p, n);
 }
 

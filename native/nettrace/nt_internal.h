@@ -185,7 +185,7 @@ int nt__block_content(nt_reader *r, nt__sort sort, const uint8_t *p, size_t n, i
 
 /* ---- events.c */
 int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__block **owned, bool partial,
-                    bool metadata);
+                    bool metadata) __attribute__((nonnull(2)));
 
 /* ---- metadata.c */
 int nt__metadata_v4(nt_reader *r, slice payload, int64_t at);

@@ -177,7 +177,12 @@ static inline bool read_value(place *at, const nt_field *f, nt_value *v)
     case NT_W_I32: NUMBER(int32_t, i)
     case NT_W_I64: NUMBER(int64_t, i)
     case NT_W_I16: NUMBER(int16_t, i)
-    case NT_W_I8: NUMBER(int8_t, i)
+    case NT_W_I8: {
+        uint8_t x;
+        if (!take(at, &x, sizeof x)) return false;
+        v->i = ((int64_t)x ^ 0x80) - 0x80;
+        return true;
+    }
     case NT_W_CHAR16: NUMBER(uint16_t, u)
     case NT_W_UTF8: NUMBER(uint8_t, u)
     case NT_W_F32: NUMBER(float, f)
@@ -238,6 +243,7 @@ static inline bool read_value(place *at, const nt_field *f, nt_value *v)
 static bool skip_field(place *at, const nt_field *f)
 {
     nt_value v;
+    v.u = 0;
     return read_value(at, f, &v) && (f->slot == NT_NO_SLOT || (at->slots[f->slot] = v.u, true));
 }
 
@@ -326,7 +332,7 @@ static const nt_field *decode(const nt_schema *s, place *at, nt_value *v)
         v->bad = false;
         if (f->shift != NT_NO_SHIFT) {
             if (!read_whole(&p, start, end, f, &v->u)) break;
-            if (f->slot != NT_NO_SLOT) at->slots[f->slot] = v->u;
+            if (f->slot != NT_NO_SLOT && at->slots) at->slots[f->slot] = v->u;
         } else if (f->wire == NT_W_UTF16Z) {
             const uint8_t *nul = find_nul16(p, end);
             if (!nul) break;
