@@ -392,11 +392,12 @@ static int keep_bytes(nt_reader *r, walk *w, const uint8_t *p, size_t n, nt__blo
     if (!may_wait) return 0;
     if (*owned) {
         w->block = *owned;
-        *owned = NULL;
+        *owned = NULL; /* p is its bytes */
     } else {
         w->block = nt__block_get(r, n);
         if (!w->block || !w->block->bytes) return nt__no_memory(r);
         memcpy(w->block->bytes, p, n);
+        w->start = w->block->bytes;
     }
     w->block->live = 1; /* ours, until the walk is over */
     nt__queue_charge(r, w->block, n);
@@ -407,7 +408,7 @@ static int keep_bytes(nt_reader *r, walk *w, const uint8_t *p, size_t n, nt__blo
 int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__block **owned, bool partial,
                     bool metadata)
 {
-    walk w = {.r = r, .at = at, .v6 = r->trace.version >= 6, .metadata = metadata, .cut = partial};
+    walk w = {.r = r, .start = p, .at = at, .v6 = r->trace.version >= 6, .metadata = metadata, .cut = partial};
     if (n < BLOCK_HEADER)
         return partial ? 0 : nt__fail(r, ERR_MALFORMED, at, "%zu bytes cannot hold the block's header", n);
     int rc = keep_bytes(r, &w, p, n, owned);
@@ -415,7 +416,6 @@ int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__bl
         if (w.block) nt__block_release(r, w.block);
         return rc;
     }
-    w.start = w.block ? w.block->bytes : p;
     w.end = w.start + n;
     cursor c = cursor_of(slice_of(w.start, n), at);
     uint16_t header = cursor_u16(&c), flags = cursor_u16(&c);

@@ -113,7 +113,8 @@ static int step_magic(nt_reader *r, const uint8_t *p)
 static int step_object(nt_reader *r, const uint8_t *p)
 {
     cursor c = cursor_of(slice_of(p, 14), r->offset);
-    if (cursor_u8(&c) != TAG_BEGIN || cursor_u8(&c) != TAG_NULL)
+    uint8_t begin = cursor_u8(&c), null = cursor_u8(&c); /* the first of the three tags was read */
+    if (begin != TAG_BEGIN || null != TAG_NULL)
         return nt__fail(r, ERR_MALFORMED, r->offset, "an object does not begin with the tags 5 5 1");
     uint32_t version = cursor_u32(&c), least = cursor_u32(&c), len = cursor_u32(&c);
     if (len == 0 || len > NAME_MAX_BYTES)

@@ -46,7 +46,7 @@ static uint8_t *keep(nt_reader *r, nt__table *t, const uint8_t *p, size_t n)
  * once the events that used it are out. */
 static int begin(nt_reader *r, nt__table *t, uint32_t first, uint32_t n)
 {
-    const nt__segment *last = t->n_segments ? &t->segments[t->n_segments - 1] : NULL;
+    nt__segment *last = t->n_segments ? &t->segments[t->n_segments - 1] : NULL;
     if (last && first < (uint64_t)last->first + last->n) {
         int rc = nt__merge(r, INT64_MAX);
         if (rc < 0) return rc;
@@ -55,7 +55,7 @@ static int begin(nt_reader *r, nt__table *t, uint32_t first, uint32_t n)
     }
     if (!grow(r, (void **)&t->index, &t->cap_index, t->n_index + n, sizeof *t->index)) return nt__no_memory(r);
     if (last && first == last->first + last->n) {
-        t->segments[t->n_segments - 1].n += n;
+        last->n += n;
         return 0;
     }
     if (!grow(r, (void **)&t->segments, &t->cap_segments, t->n_segments + 1, sizeof *t->segments))
