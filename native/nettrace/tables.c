@@ -2,16 +2,16 @@
 /* tables.c: stacks and label lists: numbered entries that live until the next sequence point. */
 #include "nettrace/nt_internal.h"
 
-static bool grow(nt_reader *r, void **p, size_t *cap, size_t need, size_t each)
+/* Room for need rows: where they are now, or NULL without memory (they stay where they were). */
+static void *grow(nt_reader *r, void *rows, size_t *cap, size_t need, size_t each)
 {
-    if (need <= *cap) return true;
+    if (rows && need <= *cap) return rows;
     size_t to = *cap * 2 > need ? *cap * 2 : need < 64 ? 64 : need;
-    void *q = mem_realloc(*p, to * each);
-    if (!q) return false;
+    void *p = mem_realloc(rows, to * each);
+    if (!p) return NULL;
     nt__account(r, (ptrdiff_t)((to - *cap) * each));
-    *p = q;
     *cap = to;
-    return true;
+    return p;
 }
 
 void nt__table_clear(nt_reader *r, nt__table *t)
@@ -53,14 +53,17 @@ static int begin(nt_reader *r, nt__table *t, uint32_t first, uint32_t n)
         nt__table_clear(r, t);
         last = NULL;
     }
-    if (!grow(r, (void **)&t->index, &t->cap_index, t->n_index + n, sizeof *t->index)) return nt__no_memory(r);
+    const uint8_t **index = grow(r, t->index, &t->cap_index, t->n_index + n, sizeof *index);
+    if (!index) return nt__no_memory(r);
+    t->index = index;
     if (last && first == last->first + last->n) {
         last->n += n;
         return 0;
     }
-    if (!grow(r, (void **)&t->segments, &t->cap_segments, t->n_segments + 1, sizeof *t->segments))
-        return nt__no_memory(r);
-    t->segments[t->n_segments++] = (nt__segment){first, n, (uint32_t)t->n_index};
+    nt__segment *segments = grow(r, t->segments, &t->cap_segments, t->n_segments + 1, sizeof *segments);
+    if (!segments) return nt__no_memory(r);
+    t->segments = segments;
+    segments[t->n_segments++] = (nt__segment){first, n, (uint32_t)t->n_index};
     return 0;
 }
 
