@@ -49,18 +49,31 @@ static ipc_cause cause_of(int sys)
     case EACCES:
     case EPERM: return IPC_PERMISSION;
     case ENOENT: return IPC_NO_SOCKET;
-    default: return IPC_STALE_SOCKET; /* ECONNREFUSED, or a listener that is another process */
+    case ECONNREFUSED: return IPC_STALE_SOCKET;
+    default: return IPC_REFUSED; /* says nothing of who made the socket */
     }
 }
 
-static void add_advice(const ipc_endpoint *ep, int sys, err *e)
+/* Asks on one socket. 1: asked, 0: its backlog is full; negative, with the cause: it is no good. */
+static int ask(prober *all, probe *p, const ipc_socket *s, ipc_cause *cause, err *e)
 {
-    if (sys == EACCES || sys == EPERM)
-        err_hint(e, "the socket is for uid %u only: run lunette as that user or as root", ep->uid);
-    else if (sys == ENOENT)
-        err_hint(e, "the process ended meanwhile, or its socket was removed");
-    else if (sys == ECONNREFUSED)
-        err_hint(e, "nobody listens on the socket file: it was left behind, or the process is ending");
+    int sys = 0;
+    int rc = ipc__connect_start(p->ep, s->path, &p->fd, &sys, e);
+    if (rc == 0) return 0;
+    if (rc < 0) {
+        *cause = cause_of(sys);
+        return rc;
+    }
+    *cause = IPC_STALE_SOCKET; /* a listener that is another process */
+    rc = ipc__check_peer(p->fd, p->ep, s, e);
+    if (rc == 0) {
+        *cause = IPC_REFUSED; /* the process itself listens, whatever it does with the question */
+        rc = ipc__send(p->fd, &all->forms[p->form], p->deadline_ns, NULL, e);
+        if (rc == -ERR_TIMEOUT) *cause = IPC_NOT_ANSWERING;
+    }
+    if (rc == 0) return 1;
+    ipc__close(&p->fd);
+    return rc;
 }
 
 /* Connects and sends; on to the next socket of the process when this one is no good. */
@@ -71,24 +84,14 @@ static void probe_start(prober *all, probe *p)
     p->retry_ns = 0;
     for (; p->socket < p->ep->n_sockets; p->socket++) {
         err e = {0};
-        int sys = 0;
-        const ipc_socket *s = &p->ep->sockets[p->socket];
-        int rc = ipc__connect_start(s->path, &p->fd, &sys, &e);
-        if (rc == 0) {
-            p->retry_ns = deadline_in_ms(RETRY_MS);
-            return;
-        }
-        if (rc == 1) rc = ipc__check_peer(p->fd, p->ep, s, &e);
-        if (rc == 0) rc = ipc__send(p->fd, &all->forms[p->form], p->deadline_ns, NULL, &e);
-        if (rc == 0) {
-            buf_reset(&p->a.b);
-            return;
-        }
-        ipc__close(&p->fd);
-        add_advice(p->ep, sys, &e);
+        ipc_cause why;
+        int rc = ask(all, p, &p->ep->sockets[p->socket], &why, &e);
+        if (rc == 0) p->retry_ns = deadline_in_ms(RETRY_MS);
+        if (rc > 0) buf_reset(&p->a.b);
+        if (rc >= 0) return;
         if (first.kind == ERR_NONE) {
             first = e;
-            cause = cause_of(sys);
+            cause = why;
         }
     }
     fail(all, p, cause, &first);

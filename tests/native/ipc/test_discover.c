@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,6 +23,17 @@
 
 static char dir[32];     /* of this run */
 static char library[64]; /* "libcoreclr.so" in it */
+
+/* While set, what is sent waits until the other side has hung up: who closes at once always wins. */
+static bool hang_up_first;
+ssize_t __real_send(int fd, const void *p, size_t n, int flags);
+ssize_t __wrap_send(int fd, const void *p, size_t n, int flags);
+ssize_t __wrap_send(int fd, const void *p, size_t n, int flags)
+{
+    struct pollfd hung_up = {.fd = fd};
+    if (hang_up_first) assert_int_equal(poll(&hung_up, 1, 5000), 1);
+    return __real_send(fd, p, n, flags);
+}
 
 /* ---- the child ----------------------------------------------------------------------------------------------------
  */
@@ -40,15 +52,15 @@ static void answer_for_ever(int listener, const char *how)
     for (;;) {
         uint8_t p[1024], m[1100];
         int fd = accept(listener, NULL, NULL);
-        (void)!read(fd, m, IPC_HEADER_SIZE);
+        if (strcmp(how, "slam") != 0) (void)!read(fd, m, IPC_HEADER_SIZE);
         if (strcmp(how, "serve") == 0) fake_write(fd, m, fake_answer(m, true, p, fake_info(p, 3)));
         if (strcmp(how, "garbage") == 0) fake_write(fd, "this is not the protocol that you want", 38);
         if (strcmp(how, "refuse") == 0) fake_error(fd, IPC_E_FAIL);
         (void)close(fd);
     }
 }
-/* child HOW FOLDER: HOW is none, stale, old, silent, serve, garbage, refuse, close; "+lib" at its end maps the library.
- */
+/* child HOW FOLDER: HOW is none, stale, old, silent, serve, garbage, refuse, close, slam (close unasked); "+lib" at its
+ * end maps the library. */
 static int child_main(char **argv)
 {
     char how[16];
@@ -273,6 +285,49 @@ static void answers_that_are_none_have_their_cause(void **state)
     }
 }
 
+/* Asks that one process only. */
+static void probe_one(const child *c, ipc_endpoint *ep)
+{
+    ipc_discover_cfg cfg = {.tmpdirs = (const char *const[]){dir, NULL}};
+    err e = {0};
+    assert_int_equal(ipc_resolve(c->pid, &cfg, ep, &e), 0);
+    assert_int_equal(ipc__probe_all(ep, 1, 5000, NULL, &e), 0);
+}
+
+static void who_hangs_up_before_the_question_is_no_left_over(void **state)
+{
+    (void)state;
+    child c = spawn("slam", dir, NULL);
+    ipc_endpoint ep;
+    hang_up_first = true;
+    probe_one(&c, &ep);
+    hang_up_first = false;
+    assert_string_equal(ipc_cause_name(ep.cause), "refused");
+    assert_non_null(strstr(ep.why.message, "closed the connection"));
+    ipc_endpoint_fini(&ep);
+    reap(&c);
+}
+
+static void the_limit_of_open_files_is_not_the_targets_fault(void **state)
+{
+    (void)state;
+    child c = spawn("serve", dir, NULL);
+    ipc_endpoint ep;
+    struct rlimit before;
+    err e = {0};
+    probe_one(&c, &ep);
+    assert_string_equal(ipc_cause_name(ep.cause), "ok");
+    ipc_info_fini(&ep.info);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
+    assert_int_equal(ipc__probe_all(&ep, 1, 300, NULL, &e), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_string_equal(ipc_cause_name(ep.cause), "refused");
+    assert_non_null(strstr(ep.why.hint, "ulimit -n"));
+    ipc_endpoint_fini(&ep);
+    reap(&c);
+}
+
 static void a_socket_of_an_earlier_process_of_that_pid_is_never_used(void **state)
 {
     (void)state;
@@ -391,6 +446,10 @@ static void expect_permission(pid_t target)
     if (ep->cause != IPC_PERMISSION) _exit(23);
     if (!strstr(ep->why.hint, "run lunette as")) _exit(24);
     if (ep->why.kind != ERR_PERMISSION_DENIED) _exit(25);
+    ipc_info info = {0};
+    err e = {0};
+    if (ipc_process_info(ep, deadline_in_ms(300), NULL, &info, &e) != -ERR_PERMISSION_DENIED) _exit(26);
+    if (strcmp(e.hint, ep->why.hint) != 0) _exit(27); /* who asks it by its number is told the cure too */
 }
 static void another_users_process_is_listed_with_the_cure(void **state)
 {
@@ -503,6 +562,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(silent_processes_cost_one_deadline_in_all),
         cmocka_unit_test(a_process_that_ends_while_it_is_asked_is_not_reported),
         cmocka_unit_test(answers_that_are_none_have_their_cause),
+        cmocka_unit_test(who_hangs_up_before_the_question_is_no_left_over),
+        cmocka_unit_test(the_limit_of_open_files_is_not_the_targets_fault),
         cmocka_unit_test(a_socket_of_an_earlier_process_of_that_pid_is_never_used),
         cmocka_unit_test(a_socket_planted_for_another_process_is_refused),
         cmocka_unit_test(switched_off_diagnostics_are_named_with_their_variable),
