@@ -91,23 +91,36 @@ static int address_of(const char *path, struct sockaddr_un *a, int *folder, int 
     return -1;
 }
 
-static int connect_err(const char *path, int sys, err *e)
+static void add_advice(const ipc_endpoint *ep, int sys, err *e)
+{
+    if (sys == EACCES || sys == EPERM)
+        err_hint(e, "the socket is for uid %u only: run lunette as that user or as root", ep->uid);
+    else if (sys == ENOENT)
+        err_hint(e, "the process ended meanwhile, or its socket was removed");
+    else if (sys == ECONNREFUSED)
+        err_hint(e, "nobody listens on the socket file: it was left behind, or the process is ending");
+    else if (sys == EMFILE || sys == ENFILE)
+        err_hint(e, "lunette has too many files open: raise its limit (ulimit -n) and try again");
+}
+
+static int connect_err(const ipc_endpoint *ep, const char *path, int sys, err *e)
 {
     err_kind kind = sys == EACCES || sys == EPERM ? ERR_PERMISSION_DENIED
                     : sys == ENOMEM               ? ERR_NO_MEMORY
                                                   : ERR_ENDPOINT_UNAVAILABLE;
     int rc = err_sys(e, kind, sys, "cannot connect to the diagnostics socket");
     err_detail(e, "%s", path);
+    add_advice(ep, sys, e);
     return rc;
 }
 
-int ipc__connect_start(const char *path, int *out, int *sys, err *e)
+int ipc__connect_start(const ipc_endpoint *ep, const char *path, int *out, int *sys, err *e)
 {
     struct sockaddr_un a;
     int folder = -1;
     *out = -1;
     *sys = 0;
-    if (address_of(path, &a, &folder, sys) < 0) return connect_err(path, *sys, e);
+    if (address_of(path, &a, &folder, sys) < 0) return connect_err(ep, path, *sys, e);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&a, sizeof a);
     *sys = rc < 0 ? errno : 0;
@@ -118,7 +131,7 @@ int ipc__connect_start(const char *path, int *out, int *sys, err *e)
     }
     bool full = fd >= 0 && (*sys == EAGAIN || *sys == EINTR);
     ipc__close(&fd);
-    return full ? 0 : connect_err(path, *sys, e);
+    return full ? 0 : connect_err(ep, path, *sys, e);
 }
 
 int ipc__check_peer(int fd, const ipc_endpoint *ep, const ipc_socket *s, err *e)
@@ -141,7 +154,7 @@ static int connect_one(const ipc_endpoint *ep, const ipc_socket *s, int64_t dead
 {
     for (;;) {
         int sys;
-        int rc = ipc__connect_start(s->path, out, &sys, e);
+        int rc = ipc__connect_start(ep, s->path, out, &sys, e);
         if (rc < 0) return rc;
         if (rc == 1) break;
         int64_t soon = deadline_in_ms(BACKLOG_RETRY_MS);

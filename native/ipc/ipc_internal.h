@@ -12,8 +12,9 @@ extern const char ipc__magic[14]; /* "DOTNET_IPC_V1" and its NUL */
  * (-ERR_CANCELLED). */
 int ipc__wait(int fd, short events, int64_t deadline_ns, const ipc_cancel *c);
 /* Begins to connect without blocking: 1 connected, 0 the listener's backlog is full (try again soon), negative: failed,
- * e filled and *sys the errno. *out is a non-blocking socket whenever the result is 1. */
-int ipc__connect_start(const char *path, int *out, int *sys, err *e);
+ * e filled, with the cure for ep's process, and *sys the errno. *out is a non-blocking socket whenever the result is 1.
+ */
+int ipc__connect_start(const ipc_endpoint *ep, const char *path, int *out, int *sys, err *e);
 /* Connects to the best socket of ep that answers and belongs to its process. */
 int ipc__connect(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *c, int *out, err *e);
 /* Is the listener behind fd the process that the file's name claims? The kernel's word, not the file's. */

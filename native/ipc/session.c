@@ -129,7 +129,7 @@ static int stop_connect_any(reader *r, err *e)
     int rc = err_set(NULL, ERR_ENDPOINT_UNAVAILABLE, "no socket");
     for (unsigned i = 0; i < ep->n_sockets && rc < 0; i++) {
         int sys;
-        rc = ipc__connect_start(ep->sockets[i].path, &r->stop_fd, &sys, e);
+        rc = ipc__connect_start(ep, ep->sockets[i].path, &r->stop_fd, &sys, e);
         if (rc == 1 && ipc__check_peer(r->stop_fd, ep, &ep->sockets[i], e) < 0) {
             ipc__close(&r->stop_fd);
             rc = -ERR_ENDPOINT_UNAVAILABLE;
