@@ -28,7 +28,7 @@ fi
 "$lunette" serve --http "127.0.0.1:$port" >"$tmp/server.out" 2>"$tmp/server.log" &
 server=$!
 n=0
-until curl -fsS "http://127.0.0.1:$port/health" >/dev/null 2>&1; do
+until grep -q " listens on " "$tmp/server.out" 2>/dev/null; do # asking the port would not do: another server may answer there
   n=$((n + 1))
   if ! kill -0 "$server" 2>/dev/null || [ $n -gt 100 ]; then
     cat "$tmp/server.log" >&2

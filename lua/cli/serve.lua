@@ -137,7 +137,7 @@ local function open_http(cfg, opts, tls, say)
       allowed_origins = opts["allow-origin"], allowed_hosts = opts["allow-host"], instructions = INSTRUCTIONS,
       server_info = SERVER_INFO,
     })
-    if not server then return nil, tostring(err) .. (err.hint and " " .. err.hint or "") end
+    if not server then return nil, tostring(err) end
     say(("lunette %s listens on %s"):format(sys.version, url_of(at, server.port, tls)))
   end
   say(TOKEN_FROM[authority.source])

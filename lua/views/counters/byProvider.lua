@@ -13,6 +13,6 @@ return view {
     for _, name in ipairs(artifact.provider_order) do
       if #by_name[name].counters > 0 then groups[#groups + 1] = by_name[name] end
     end
-    return { providers = groups }, { summary = ("%d providers with %d counters."):format(#groups, #artifact.counters) }
+    return { providers = groups }, { summary = ("%d counters of %d provider%s."):format(#artifact.counters, #groups, #groups == 1 and "" or "s") }
   end,
 }

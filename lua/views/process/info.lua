@@ -20,8 +20,12 @@ function M.run(ctx, args)
     }
   end
   if not ABSENT[err.kind] then return nil, err end
+  local summary = tostring(err.message or err)
+  if err.kind ~= "EndpointUnavailable" then -- whose message begins with this already
+    summary = ("Process %d is no .NET process that can be reached: %s"):format(args.processId, summary)
+  end
   return { view = "info" }, {
-    summary = ("Process %d is no .NET process that can be reached: %s"):format(args.processId, tostring(err.message or err)),
+    summary = summary,
     hints = {
       hints.new("inspect_process", "See which .NET processes can be reached.", { view = "list" }),
       hints.new("inspect_process", "Find what is in the way, with the fix.", { view = "preflight", processId = args.processId }),

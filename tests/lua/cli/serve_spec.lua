@@ -116,6 +116,19 @@ describe("lunette serve #unit", function()
     end
   end)
 
+  it("a taken port is told, and once; make run does not take who answers there for its own server", function()
+    local done = with_server("--http 127.0.0.1:0", ([[
+      H=${U#http://}
+      $L serve --http "$H" 2>&1; echo "code $?"
+      cd '%s' && BUILD=$(dirname "$(readlink -f "$L")") PORT=${H##*:} ONCE=1 scripts/run.sh 2>&1; echo "run $?"
+    ]]):format(require("lunette.sys").home))
+    local serve, run = done.stdout:match("^(.-)code 2\n(.*)$")
+    assert.matches("cannot listen on 127.0.0.1 port %d+: Address already in use", serve)
+    assert.equal(1, select(2, serve:gsub("another program has that port", "")))
+    assert.matches("The server did not start%. Is port %d+ taken%?.*run 1\n$", run)
+    assert.is_nil(run:find("lunette serves MCP at", 1, true))
+  end)
+
   it("a token never shows in the log or on standard output", function()
     local done = shell("export MCP_BEARER_TOKEN=" .. SECRET .. [[; D=$(mktemp -d); trap 'rm -rf "$D"' EXIT
       timeout -s TERM 2 $L serve --http 127.0.0.1:0 >"$D/out" 2>"$D/err"; cat "$D/out" "$D/err"]])

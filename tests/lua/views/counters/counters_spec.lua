@@ -37,6 +37,8 @@ describe("views.counters", function()
       end
     end
     assert.equal(41, n)
+    local _, extras = require("views.counters.byProvider").project(demo(), {}, { artifact = demo() })
+    assert.equal("41 counters of 3 providers.", extras.summary)
   end)
 
   it("does not change the artifact", function()
