@@ -13,6 +13,7 @@ return view {
     for _, name in ipairs(artifact.provider_order) do
       if #by_name[name].counters > 0 then groups[#groups + 1] = by_name[name] end
     end
-    return { providers = groups }, { summary = ("%d counters of %d provider%s."):format(#artifact.counters, #groups, #groups == 1 and "" or "s") }
+    local summary = ("%d counters of %d provider%s."):format(#artifact.counters, #groups, #groups == 1 and "" or "s")
+    return { providers = groups }, { summary = summary }
   end,
 }
