@@ -10,15 +10,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 
+#define REMIND_MS 50 /* between two reminders that a client has hung up */
+
+struct client;
 struct http_server {
     loop *l;
     struct MHD_Daemon *mhd;
     loop_fd *watch;
-    loop_timer *timer;
+    loop_timer *timer, *reminder;
+    struct client *hung_up; /* connections that MHD still holds */
     http_cfg cfg;
     char *cert, *key;
     uint16_t port;
@@ -32,9 +37,12 @@ struct http_server {
 /* One connection. While a request is suspended MHD does not look at the socket; we do, to notice that the client hung
  * up. */
 struct client {
+    http_server *s;
+    int fd;
     loop_fd *watch;
     http_req *req; /* the request under way, if any */
     bool gone;
+    struct client *prev, *next; /* of hung_up, when gone */
 };
 
 struct http_req {
@@ -120,11 +128,46 @@ static void req_client_gone(http_req *r)
     req_resume(r);
 }
 
+/* After a short read MHD (0.9.75) waits for the next edge, and misses an end that came together with the data: it would
+ * keep the connection until its timeout. Shutting down what the client has shut down already loses nothing and is such
+ * an edge. */
+static void remind(void *arg)
+{
+    http_server *s = arg;
+    s->reminder = NULL;
+    for (struct client *c = s->hung_up; c; c = c->next)
+        if (!c->req) (void)shutdown(c->fd, SHUT_RD);
+    if (s->hung_up) s->reminder = loop_timer_at(s->l, deadline_in_ms(REMIND_MS), remind, s);
+}
+
+static void client_hung_up(struct client *c)
+{
+    http_server *s = c->s;
+    if (c->gone) return;
+    c->gone = true;
+    c->next = s->hung_up;
+    if (s->hung_up) s->hung_up->prev = c;
+    s->hung_up = c;
+    if (!s->reminder) s->reminder = loop_timer_at(s->l, deadline_in_ms(REMIND_MS), remind, s);
+}
+
+static void client_free(struct client *c)
+{
+    if (!c) return;
+    loop_fd_del(c->watch);
+    if (c->next) c->next->prev = c->prev;
+    if (c->prev)
+        c->prev->next = c->next;
+    else if (c->gone)
+        c->s->hung_up = c->next;
+    free(c);
+}
+
 static void on_hang_up(void *arg, uint32_t events)
 {
     struct client *c = arg;
     if (!(events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) return;
-    c->gone = true;
+    client_hung_up(c);
     if (c->req && c->req->handed) req_client_gone(c->req);
 }
 
@@ -134,8 +177,7 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
     http_server *s = cls;
     struct client *c = *context;
     if (toe == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (c) loop_fd_del(c->watch);
-        free(c);
+        client_free(c);
         *context = NULL;
         return;
     }
@@ -143,6 +185,8 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
     err e = {0};
     *context = c = mem_calloc(1, sizeof *c);
     if (!c || !info) return;
+    c->s = s;
+    c->fd = info->connect_fd;
     if (loop_fd_add(s->l, info->connect_fd, EPOLLRDHUP | EPOLLET, on_hang_up, c, &c->watch, &e) < 0)
         log_err(LOG_WARNING, "http", "a client's hang-up will be noticed late", &e);
 }
@@ -578,8 +622,9 @@ void http_server_free(http_server *s)
     if (!s) return;
     loop_fd_del(s->watch);
     loop_timer_del(s->timer);
+    loop_timer_del(s->reminder);
     s->watch = NULL;
-    s->timer = NULL;
+    s->timer = s->reminder = NULL;
     s->freed = true;
     if (s->running) {
         s->stopping = true;

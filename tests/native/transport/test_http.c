@@ -292,6 +292,24 @@ static void a_client_that_goes_away_is_noticed(void **state)
     }
 }
 
+/* Both come to the server in one step, since the loop turns only afterwards. */
+static void an_end_that_comes_with_the_data_is_noticed(void **state)
+{
+    fixture *f = *state;
+    static const char *const cases[] = {"GET / HTTP/1.1\r\nHo",
+                                        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"};
+    for (size_t i = 0; i < 2; i++) {
+        buf got = {0};
+        int fd = dial(f);
+        say(fd, cases[i]);
+        assert_int_equal(shutdown(fd, SHUT_WR), 0);
+        hear(f, fd, NULL, &got);
+        assert_int_equal(f->requests, 0);
+        buf_fini(&got);
+        close(fd);
+    }
+}
+
 static void a_reader_that_does_not_read_is_cut_off(void **state)
 {
     fixture *f = *state;
@@ -396,6 +414,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_second_answer_is_a_conflict, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_goes_out_write_by_write, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_that_goes_away_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_end_that_comes_with_the_data_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_that_does_not_read_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(the_server_ends_with_streams_open, setup, teardown),
         cmocka_unit_test_setup_teardown(the_server_ends_from_inside_a_request, setup, teardown),
