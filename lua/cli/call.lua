@@ -93,7 +93,7 @@ local function list_tools()
   local out = {}
   for _, name in ipairs(text.keys(app.tools)) do
     local description = app.tools[name].description:match("^(.-[%.;])%s") or app.tools[name].description
-    out[#out + 1] = ("  %-18s %s"):format(name, description)
+    out[#out + 1] = ("  %-18s %s"):format(name, (description:gsub(";$", ".")))
   end
   sys.write("usage: lunette call TOOL [NAME=VALUE...]\n\n" .. table.concat(out, "\n")
     .. "\n\n  lunette call TOOL --help tells what a tool takes.\n")
@@ -101,11 +101,11 @@ local function list_tools()
 end
 
 local function default_text(p)
-  if p.default ~= nil then return "default " .. tostring(p.default) end
-  if not p.default_by_branch then return nil end
+  if not p.default_by_branch then return p.default ~= nil and "default " .. tostring(p.default) or nil end
   local parts = {}
   for _, branch in ipairs(text.keys(p.default_by_branch)) do parts[#parts + 1] = branch .. " " .. tostring(p.default_by_branch[branch]) end
   if #parts > 6 then return nil end
+  if p.default ~= nil then parts[#parts + 1] = "else " .. tostring(p.default) end
   return "default " .. table.concat(parts, ", ")
 end
 
@@ -120,12 +120,18 @@ local function parameter_lines(p, out)
   if p.applies_to then out[#out + 1] = "      for " .. table.concat(p.applies_to, ", ") end
 end
 
+-- The scopes of a branch; of one whose scopes depend on its arguments, those without any.
+local function needs_of(branch)
+  local list = (branch.requirement or scopes.requirement(branch.scopes({}, {}))).list
+  return #list > 0 and ", needs " .. table.concat(list, " + ") or ""
+end
+
 local function branch_lines(compiled, out)
   out[#out + 1] = ""
   out[#out + 1] = compiled.discriminator .. ":"
   for _, value in ipairs(compiled.branch_names) do
     local branch = compiled.branches[value]
-    local needs = branch.requirement and #branch.requirement.list > 0 and ", needs " .. table.concat(branch.requirement.list, " + ") or ""
+    local needs = needs_of(branch)
     local what = branch.missing and "not available: " .. branch.missing or branch.description or ""
     out[#out + 1] = ("  %-16s %s risk%s%s"):format(value, branch.static.riskLevel, needs, what ~= "" and "; " .. what or "")
   end
@@ -194,9 +200,17 @@ local function exit_code(answer)
   return (answer.is_error or e.safetyApproval or e.cancelled) and EXIT_ERROR or EXIT_OK
 end
 
+-- What a handle from another command cannot do, and what can be done instead.
+local function handles_end_here(envelope)
+  if not (envelope.error and envelope.error.kind == "HandleNotFound") then return "" end
+  return '\nA handle ends with the command that made it. Ask in the same one: lunette call TOOL ... then query_snapshot handle=@\n'
+end
+
 local function print_answer(answer, run)
   if run.json then return sys.write(answer.body .. "\n") end
-  return sys.write(render.answer(answer.envelope, { style = sys.isatty(STDOUT), previous = table.concat(run.typed, " then ") }))
+  local e = answer.envelope
+  local page = render.answer(e, { style = sys.isatty(STDOUT), previous = table.concat(run.typed, " then ") })
+  return sys.write(page .. handles_end_here(e))
 end
 
 local function run_steps(steps, run)

@@ -35,7 +35,9 @@ end
 
 --- The schema of one input parameter, as short as it can be.
 local function input_property(p)
-  local s = { type = INPUT_TYPES[p.base], description = p.note, default = p.default, minimum = p.min }
+  -- A default that depends on the branch is none that a client could fill in.
+  local s = { type = INPUT_TYPES[p.base], description = p.note, minimum = p.min }
+  if not p.default_by_branch then s.default = p.default end
   s.maximum = p.max or p.max_without_task
   if p.base == "string[]" then s.items = { type = "string" } end
   if p.base == "object[]" then s.items = { type = "object" } end

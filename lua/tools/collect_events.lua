@@ -129,7 +129,8 @@ return tool {
     },
     tool.process_id(),
     {
-      "durationSeconds", "int", min = 1, max_without_task = MAX_SECONDS, default = 10, note = "Length of the window.",
+      "durationSeconds", "int", min = 1, max_without_task = MAX_SECONDS, default = 10,
+      note = "Length of the window. Absent: counters 5, datas 15, sweep 6, others 10.",
       default_by_branch = { counters = 5, datas = 15, sweep = 6, replica_counters = 5 }, floor_by_branch = { sweep = 6 },
     },
     tool.depth {
