@@ -275,7 +275,7 @@ static void an_ending_process_ends_its_sessions_in_good_order(void **state)
 static int raw_client(const ipc_endpoint *ep, const void *p, size_t n)
 {
     int fd, sys;
-    assert_int_equal(ipc__connect_start(ep->sockets[0].path, &fd, &sys, NULL), 1);
+    assert_int_equal(ipc__connect_start(ep, ep->sockets[0].path, &fd, &sys, NULL), 1);
     fake_write(fd, p, n);
     return fd;
 }
