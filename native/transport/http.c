@@ -60,8 +60,8 @@ struct http_req {
     struct MHD_Response *response;
     buf out;        /* of a stream: written, not yet taken by MHD */
     size_t out_off; /* bytes of out that MHD took */
-    void (*on_close)(void *arg);
-    void *on_close_arg;
+    void (*on_end)(void *arg, bool gone);
+    void *on_end_arg;
 };
 
 static void on_timer(void *arg);
@@ -118,13 +118,18 @@ static void req_unanswered(http_req *r)
     if (r->s && !r->answered && !r->closed) http_req_respond(r, 500, NULL, 0, slice_str(body), &e);
 }
 
+static void req_over(http_req *r, bool gone)
+{
+    r->closed = true;
+    void (*fn)(void *, bool) = r->on_end;
+    r->on_end = NULL;
+    if (fn) fn(r->on_end_arg, gone);
+}
+
 static void req_client_gone(http_req *r)
 {
     if (r->closed) return;
-    r->closed = true;
-    void (*fn)(void *) = r->on_close;
-    r->on_close = NULL;
-    if (fn) fn(r->on_close_arg);
+    req_over(r, true);
     req_resume(r);
 }
 
@@ -222,13 +227,9 @@ static void on_completed(void *cls, struct MHD_Connection *conn, void **con_cls,
     http_req *r = *con_cls;
     if (!r) return;
     *con_cls = NULL;
-    if (toe == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-        r->on_close = NULL;
-        r->closed = true;
-    }
     http_server *s = r->s;
     r->suspended = false;
-    req_client_gone(r);
+    if (!r->closed) req_over(r, toe != MHD_REQUEST_TERMINATED_COMPLETED_OK);
     if (r->client) r->client->req = NULL;
     r->client = NULL;
     r->s = NULL;
@@ -435,10 +436,10 @@ void http_req_end(http_req *r)
 bool http_req_answered(const http_req *r) { return r->answered; }
 bool http_req_closed(const http_req *r) { return r->closed || !r->s; }
 
-void http_req_on_close(http_req *r, void (*fn)(void *arg), void *arg)
+void http_req_on_end(http_req *r, void (*fn)(void *arg, bool gone), void *arg)
 {
-    r->on_close = fn;
-    r->on_close_arg = arg;
+    r->on_end = fn;
+    r->on_end_arg = arg;
 }
 
 const char *http_req_method(const http_req *r) { return r->method; }
@@ -608,10 +609,7 @@ static void end_all(http_server *s)
     s->stopping = true;
     for (http_req *r = s->live, *next; r; r = next) {
         next = r->next;
-        r->closed = true;
-        void (*fn)(void *) = r->on_close;
-        r->on_close = NULL;
-        if (fn) fn(r->on_close_arg);
+        if (!r->closed) req_over(r, true);
         if (r->suspended) MHD_resume_connection(r->conn);
         r->suspended = false;
     }

@@ -63,7 +63,8 @@ void http_req_end(http_req *r);
 bool http_req_answered(const http_req *r);
 /* True once the client went away, or the answer was sent whole. */
 bool http_req_closed(const http_req *r);
-/* fn(arg) once, if the client goes away before the answer is complete; NULL removes it. */
-void http_req_on_close(http_req *r, void (*fn)(void *arg), void *arg);
+/* fn(arg, gone) once, when the exchange is over: gone tells whether the client went away before the answer was
+ * complete. NULL removes it. */
+void http_req_on_end(http_req *r, void (*fn)(void *arg, bool gone), void *arg);
 
 #endif

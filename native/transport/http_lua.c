@@ -97,13 +97,11 @@ static int l_req_index(lua_State *L)
     return 1;
 }
 
-/* Reads a table of headers at idx into an array that lives on the Lua stack. */
-static size_t read_headers(lua_State *L, int idx, const http_kv **out)
+/* Reads a table of headers at idx into kv, which has HTTP_HEADERS_MAX places; their number. */
+static size_t read_headers(lua_State *L, int idx, http_kv *kv)
 {
-    *out = NULL;
     if (lua_isnoneornil(L, idx)) return 0;
     luaL_checktype(L, idx, LUA_TTABLE);
-    http_kv *kv = lua_newuserdatauv(L, sizeof *kv * HTTP_HEADERS_MAX, 0);
     size_t n = 0;
     lua_pushnil(L);
     while (lua_next(L, idx)) { // … key value
@@ -116,7 +114,6 @@ static size_t read_headers(lua_State *L, int idx, const http_kv **out)
         kv[n++] = (http_kv){slice_of(k, kn), slice_of(v, vn)};
         lua_pop(L, 1); // … key    both strings stay referenced by the caller's table
     }
-    *out = kv;
     return n;
 }
 
@@ -135,9 +132,9 @@ static int l_respond(lua_State *L)
     size_t n = 0;
     lua_settop(L, 4);
     const char *body = luaL_optlstring(L, 4, "", &n);
-    const http_kv *kv = NULL;
+    http_kv kv[HTTP_HEADERS_MAX];
     luaL_argcheck(L, status >= 200 && status <= 599, 2, "an HTTP status from 200 to 599");
-    size_t nh = read_headers(L, 3, &kv);
+    size_t nh = read_headers(L, 3, kv);
     err e = {0};
     return push_status(L, http_req_respond(u->req, (unsigned)status, kv, nh, slice_of(body, n), &e), &e);
 }
@@ -147,10 +144,10 @@ static int l_stream(lua_State *L)
 {
     req_ud *u = check_req(L);
     lua_Integer status = luaL_checkinteger(L, 2);
-    const http_kv *kv = NULL;
+    http_kv kv[HTTP_HEADERS_MAX];
     lua_settop(L, 3);
     luaL_argcheck(L, status >= 200 && status <= 599, 2, "an HTTP status from 200 to 599");
-    size_t nh = read_headers(L, 3, &kv);
+    size_t nh = read_headers(L, 3, kv);
     err e = {0};
     if (http_req_stream(u->req, (unsigned)status, kv, nh, &e) < 0) return host_push_err(L, &e);
     lua_pushvalue(L, 1);
@@ -178,16 +175,19 @@ static int l_closed(lua_State *L)
     return 1;
 }
 
-static void client_gone(void *arg)
+/* The function is let go of in any case: it may hold the request, which holds nothing else alive. */
+static void exchange_over(void *arg, bool gone)
 {
     req_ud *u = arg;
     lua_State *L = host_state(u->h);
     int ref = u->on_close;
     u->on_close = LUA_NOREF;
     if (ref == LUA_NOREF) return;
-    lua_rawgeti(L, LUA_REGISTRYINDEX, ref);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, ref); // fn
     luaL_unref(L, LUA_REGISTRYINDEX, ref);
-    if (!host_spawn(u->h, 0, NULL, NULL))
+    if (!gone)
+        lua_pop(L, 1);
+    else if (!host_spawn(u->h, 0, NULL, NULL))
         log_msg(LOG_ERROR, "http", "no memory to tell a script that its client is gone");
 }
 
@@ -198,15 +198,15 @@ static int l_on_close(lua_State *L)
     req_ud *u = check_req(L);
     luaL_unref(L, LUA_REGISTRYINDEX, u->on_close);
     u->on_close = LUA_NOREF;
-    http_req_on_close(u->req, NULL, NULL);
+    http_req_on_end(u->req, NULL, NULL);
     if (lua_isnoneornil(L, 2)) return 0;
     luaL_checktype(L, 2, LUA_TFUNCTION);
     lua_pushvalue(L, 2);
     u->on_close = luaL_ref(L, LUA_REGISTRYINDEX);
     if (http_req_closed(u->req))
-        client_gone(u);
+        exchange_over(u, true);
     else
-        http_req_on_close(u->req, client_gone, u);
+        http_req_on_end(u->req, exchange_over, u);
     return 0;
 }
 
@@ -214,7 +214,7 @@ static int l_req_gc(lua_State *L)
 {
     req_ud *u = check_req(L);
     if (!u->req) return 0;
-    http_req_on_close(u->req, NULL, NULL);
+    http_req_on_end(u->req, NULL, NULL);
     luaL_unref(L, LUA_REGISTRYINDEX, u->on_close);
     u->on_close = LUA_NOREF;
     answer_500(u->req);

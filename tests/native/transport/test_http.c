@@ -23,7 +23,7 @@ typedef struct fixture {
     loop *l;
     http_server *s;
     http_req *req; /* the last one, kept by the mode below */
-    int requests, closes;
+    int requests, ends, closes;
     enum { ANSWER, STREAM, KEEP, DROP, LATER, END } mode;
     char seen_method[16], seen_path[64], seen_query[64], seen_header[64];
     size_t seen_body;
@@ -31,7 +31,12 @@ typedef struct fixture {
 
 static const http_kv json_type = {SLICE_LIT("Content-Type"), SLICE_LIT("application/json")};
 
-static void on_close(void *arg) { ((fixture *)arg)->closes++; }
+static void on_end(void *arg, bool gone)
+{
+    fixture *f = arg;
+    f->ends++;
+    f->closes += gone;
+}
 
 static void copy_slice(char *out, size_t max, slice s)
 {
@@ -66,7 +71,7 @@ static void on_request(void *arg, http_req *r)
         f->s = NULL;
         return;
     }
-    http_req_on_close(r, on_close, f);
+    http_req_on_end(r, on_end, f);
     if (f->mode == LATER) assert_true(loop_post(f->l, answer_later, http_req_ref(r)));
     if (f->mode == ANSWER) assert_int_equal(http_req_respond(r, 200, &json_type, 1, SLICE_LIT("{\"ok\":1}"), &e), 0);
     if (f->mode == STREAM) assert_int_equal(http_req_stream(r, 200, &json_type, 1, &e), 0);
@@ -198,6 +203,7 @@ static void many_connections_are_answered_later(void **state)
     }
     assert_int_equal(f->requests, CONNECTIONS * ROUNDS);
     assert_int_equal(f->closes, 0);
+    turn_until(f, &f->ends, CONNECTIONS * ROUNDS);
     for (int i = 0; i < CONNECTIONS; i++)
         close(fds[i]);
 }
