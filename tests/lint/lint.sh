@@ -25,7 +25,7 @@ clang_format() {
   files 'native/*.c' 'native/*.h' 'tests/*.c' 'tests/*.h' | xargs -r clang-format --dry-run --Werror
 }
 
-# A third of the analyser's usual depth in one function: 2.5 s where the biggest file took 10 s.
+# A third of the analyser's usual depth in one function: 2.5 s for a file that took 10 s.
 # Each file's outcome is remembered under a hash of all that it can depend on, so that a second run looks at what changed only.
 clang_tidy() {
   need clang-tidy clang-tidy
