@@ -55,8 +55,10 @@ To connect a client, add this to its configuration:
 
 EOF
 pids=$("$lunette" ps --pids)
+"$lunette" ps # also names those that are out of reach, with the cure
+echo
 if [ -z "$pids" ]; then
-  echo "No .NET process is running here that this user can reach, so here is a recorded one, played by 'lunette replay':"
+  echo "So here is a recorded one, played by 'lunette replay':"
   echo
   demo=share/demo.nettrace
   "$lunette" replay "$demo" --loop >"$tmp/replay.out" 2>"$tmp/replay.log" &
@@ -67,9 +69,6 @@ if [ -z "$pids" ]; then
     n=$((n + 1))
     [ -n "$pids" ] || sleep 0.05
   done
-else
-  "$lunette" ps
-  echo
 fi
 shown=0 waits=
 for pid in $pids; do

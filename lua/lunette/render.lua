@@ -223,7 +223,7 @@ local function add_hints(out, hints, previous, handle, style)
 end
 
 local function process_line(p)
-  local runtime = p.runtime or "unknown runtime"
+  local runtime = p.runtime ~= "Unknown" and p.runtime or "unknown runtime"
   return ("Process %d, %s%s%s"):format(p.processId, runtime, p.runtimeVersion and " " .. p.runtimeVersion or "",
     p.autoResolved and " (the only one)" or "")
 end

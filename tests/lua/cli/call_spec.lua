@@ -100,6 +100,14 @@ describe("lunette.render #unit", function()
     assert.matches(want, text, 1, true)
   end)
 
+  it("says which process it was, and in words when its runtime is not known", function()
+    local function of(runtime)
+      return render.answer({ summary = "S.", resolvedProcess = { processId = 7, runtime = runtime, runtimeVersion = "10.0.1" } })
+    end
+    assert.matches("Process 7, CoreClr 10.0.1", of("CoreClr"), 1, true)
+    assert.matches("Process 7, unknown runtime 10.0.1", of("Unknown"), 1, true)
+  end)
+
   it("says how many rows it leaves out", function()
     local rows = {}
     for i = 1, 75 do rows[i] = { n = i } end
