@@ -16,7 +16,7 @@ finish() {
   rm -rf "$tmp"
 }
 trap finish EXIT
-trap 'finish; exit 130' INT TERM
+trap 'finish; exit 130' HUP INT PIPE TERM
 
 if [ -n "${MCP_BEARER_TOKEN:-}" ]; then
   origin="the MCP_BEARER_TOKEN of your environment"

@@ -129,6 +129,16 @@ describe("lunette serve #unit", function()
     assert.is_nil(run:find("lunette serves MCP at", 1, true))
   end)
 
+  it("make run leaves no server behind when nobody reads on", function()
+    local done = with_server("--http 127.0.0.1:0", ([[
+      kill -TERM $S; wait $S; H=${U#http://}
+      cd '%s' && BUILD=$(dirname "$(readlink -f "$L")") PORT=${H##*:} ONCE=1 scripts/run.sh 2>"$D/run" | head -1
+      for i in $(seq 100); do $L serve --health-check --http "$H" 2>/dev/null || break; sleep 0.05; done
+      $L serve --health-check --http "$H" 2>/dev/null; echo "gone $?"
+    ]]):format(require("lunette.sys").home))
+    assert.matches("^lunette serves MCP at [^\n]+\ngone 1\n$", done.stdout)
+  end)
+
   it("a token never shows in the log or on standard output", function()
     local done = shell("export MCP_BEARER_TOKEN=" .. SECRET .. [[; D=$(mktemp -d); trap 'rm -rf "$D"' EXIT
       timeout -s TERM 2 $L serve --http 127.0.0.1:0 >"$D/out" 2>"$D/err"; cat "$D/out" "$D/err"]])
