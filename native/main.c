@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* main.c: the lunette binary: finds its scripts, opens the loop and the Lua host with every native face, and runs one
  * subcommand. */
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <malloc.h>
@@ -285,10 +286,19 @@ static int run_command(const char *name, const char *file, char **args)
     return rc;
 }
 
-int main(int argc, char **argv)
+/* A descriptor of ours must not take the number of a standard one that was closed before us. What is written to such
+ * a one fails, as it did. */
+static bool claim_standard_descriptors(void)
 {
-    signal(SIGPIPE, SIG_IGN);
-    mallopt(M_ARENA_MAX, 2); /* threads share arenas: resident memory matters more here than their contention */
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    return fd >= 0 && close(fd) == 0;
+}
+
+static int run_main(int argc, char **argv)
+{
     const char *name = argc > 1 ? argv[1] : "--help";
     char **args = argc > 2 ? argv + 2 : argv + argc;
     if (strcmp(name, "--version") == 0) {
@@ -303,4 +313,15 @@ int main(int argc, char **argv)
         return run_command(name, args[0], args + 1);
     }
     return run_command(name, NULL, args);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    mallopt(M_ARENA_MAX, 2); /* threads share arenas: resident memory matters more here than their contention */
+    if (!claim_standard_descriptors()) {
+        fputs("lunette: cannot open /dev/null\n", stderr);
+        return EXIT_FAILURE;
+    }
+    return run_main(argc, argv);
 }

@@ -22,6 +22,7 @@ struct stdio_link {
     int out_fd;
     bool out_is_pipe, out_is_socket;
     bool skipping, eof, broken, freed, reading;
+    bool posted;    /* read_file is due: the loop holds us */
     size_t scanned; /* bytes of in that hold no LF */
     buf in, out;
     size_t out_off; /* bytes of out that are written already */
@@ -102,12 +103,13 @@ static void on_readable(void *arg, uint32_t events)
 static void read_file(void *arg)
 {
     stdio_link *s = arg;
+    s->posted = false;
     s->reading = true;
-    bool more = read_some(s);
+    bool more = !s->freed && read_some(s);
     s->reading = false;
     if (s->freed)
         stdio_free(s);
-    else if (more && !loop_post(s->l, read_file, s))
+    else if (more && !(s->posted = loop_post(s->l, read_file, s)))
         link_eof(s);
 }
 
@@ -213,7 +215,8 @@ static int claim_input(stdio_link *s, err *e)
         if (rc == 0 || !e || e->sys != EPERM) return rc;
         err_clear(e); /* /dev/null and its like cannot be watched, but do not block */
     }
-    return loop_post(s->l, read_file, s) ? 0 : err_set(e, ERR_NO_MEMORY, "no memory to read standard input");
+    s->posted = loop_post(s->l, read_file, s);
+    return s->posted ? 0 : err_set(e, ERR_NO_MEMORY, "no memory to read standard input");
 }
 
 int stdio_start(loop *l, const stdio_cfg *cfg, stdio_link **out, err *e)
@@ -243,7 +246,7 @@ void stdio_free(stdio_link *s)
     loop_fd_del(s->out_watch);
     s->in_watch = s->out_watch = NULL;
     s->freed = true;
-    if (s->reading) return; /* our caller's caller frees it */
+    if (s->reading || s->posted) return; /* our caller's caller frees it, or read_file does */
     if (s->out_fd >= 0) close(s->out_fd);
     buf_fini(&s->in);
     buf_fini(&s->out);

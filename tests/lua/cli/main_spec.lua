@@ -38,6 +38,13 @@ describe("lunette", function()
     assert.matches("there is no command 'lau': did you mean 'lua'?", r.stderr, 1, true)
   end)
 
+  it("keeps its own descriptors apart from standard ones that are closed", function()
+    for _, closed in ipairs({ ">&-", "<&-", ">&- <&- 2>&-" }) do
+      local r = loop.exec({ argv = { "/bin/sh", "-c", '"$0" serve --stdio </dev/null ' .. closed, LUNETTE }, timeout_ms = 20000 })
+      assert.same({ 0, "", "" }, { r.code, r.stdout, r.stderr })
+    end
+  end)
+
   it("says where it looked when it has no scripts", function()
     local r = loop.exec({ argv = { "/usr/bin/env", "LUNETTE_HOME=/nonexistent", LUNETTE, "serve" } })
     assert.equal(1, r.code)

@@ -106,6 +106,25 @@ static void lines_are_split_whatever_the_pieces(void **state)
     assert_memory_equal(f->last, "three", 5);
 }
 
+/* The loop still holds the read of a file that is due when its link is let go. */
+static void a_link_to_a_file_ends_before_it_was_read(void **state)
+{
+    fixture *f = *state;
+    err e = {0};
+    int file = open(LUNETTE_SOURCE_DIR "/LICENSE", O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    stdio_free(f->s);
+    f->s = NULL;
+    assert_int_equal(dup2(file, 0), 0);
+    close(file);
+    stdio_cfg cfg = {.line_max = 1000, .on_line = on_line, .on_eof = on_eof, .arg = f};
+    assert_int_equal(stdio_start(f->l, &cfg, &f->s, &e), 0);
+    stdio_free(f->s);
+    f->s = NULL;
+    assert_true(loop_run_once(f->l, 5, &e) >= 0);
+    assert_int_equal(f->lines, 0);
+}
+
 static void a_giant_line_is_dropped_and_told(void **state)
 {
     fixture *f = *state;
@@ -180,6 +199,7 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_are_split_whatever_the_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_link_to_a_file_ends_before_it_was_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_giant_line_is_dropped_and_told, setup, teardown),
         cmocka_unit_test_setup_teardown(output_is_kept_in_order_for_a_slow_reader, setup, teardown),
         cmocka_unit_test_setup_teardown(stray_output_does_not_reach_the_client, setup, teardown),
