@@ -14,6 +14,7 @@
 typedef struct probe {
     ipc_endpoint *ep; /* NULL: this slot is free */
     int fd;
+    size_t at;       /* index into polls */
     int form;        /* index into forms */
     unsigned socket; /* index into ep->sockets */
     int64_t deadline_ns, retry_ns;
@@ -24,7 +25,7 @@ typedef struct prober {
     struct pollfd polls[AT_ONCE + 1];
     ipc_msg forms[3];
     ipc_endpoint *eps;
-    size_t n, next, busy;
+    size_t n, next, busy, n_polls;
     int64_t probe_ms;
 } prober;
 
@@ -173,14 +174,16 @@ static void fill(prober *all)
 static int64_t prepare(prober *all, const ipc_cancel *cancel)
 {
     int64_t until = DEADLINE_NEVER;
+    all->polls[0] = (struct pollfd){.fd = cancel ? cancel->fd : -1, .events = POLLIN};
+    all->n_polls = 1; /* no more than are in use: poll refuses more than the limit of open files */
     for (size_t i = 0; i < AT_ONCE; i++) {
-        const probe *p = &all->slots[i];
-        all->polls[i] = (struct pollfd){.fd = p->ep ? p->fd : -1, .events = POLLIN};
+        probe *p = &all->slots[i];
         if (!p->ep) continue;
+        p->at = all->n_polls++;
+        all->polls[p->at] = (struct pollfd){.fd = p->fd, .events = POLLIN};
         if (p->deadline_ns < until) until = p->deadline_ns;
         if (p->retry_ns && p->retry_ns < until) until = p->retry_ns;
     }
-    all->polls[AT_ONCE] = (struct pollfd){.fd = cancel ? cancel->fd : -1, .events = POLLIN};
     return until;
 }
 
@@ -190,7 +193,7 @@ static void serve(prober *all)
     for (size_t i = 0; i < AT_ONCE; i++) {
         probe *p = &all->slots[i];
         if (!p->ep) continue;
-        if (all->polls[i].revents && p->fd >= 0)
+        if (all->polls[p->at].revents && p->fd >= 0)
             probe_read(all, p);
         else if (now >= p->deadline_ns)
             too_late(all, p);
@@ -213,10 +216,10 @@ int ipc__probe_all(ipc_endpoint *eps, size_t n, int64_t probe_ms, const ipc_canc
     if (rc == 0) fill(all);
     while (rc == 0 && all->busy > 0) {
         int64_t until = prepare(all, c);
-        int ready = poll(all->polls, AT_ONCE + 1, deadline_poll_ms(until));
+        int ready = poll(all->polls, all->n_polls, deadline_poll_ms(until));
         if (ready < 0 && errno != EINTR)
             rc = err_sys(e, ERR_IO, errno, "poll failed while asking the processes");
-        else if (ready > 0 && all->polls[AT_ONCE].revents)
+        else if (ready > 0 && all->polls[0].revents)
             rc = err_set(e, ERR_CANCELLED, "cancelled while asking the processes");
         else if (ready >= 0)
             serve(all);
