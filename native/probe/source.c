@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "clr/clr.h"
@@ -457,6 +458,12 @@ int source_open_file(const char *path, const source_cfg *cfg, source **out, err 
                          : errno == EACCES ? ERR_PERMISSION_DENIED
                                            : ERR_IO,
                          errno, "cannot read the trace file");
+        err_detail(e, "%s", path);
+        return rc;
+    }
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* to open a pipe or a device may take for ever */
+        int rc = err_set(e, ERR_INVALID_ARGUMENT, "a recorded trace is a plain file, and this is none");
         err_detail(e, "%s", path);
         return rc;
     }

@@ -329,6 +329,9 @@ static void files_that_cannot_be_are_refused_at_once(void **state)
     assert_int_equal(source_open_file("/nonexistent", &cfg, &s, &e), -ERR_NOT_FOUND);
     assert_string_equal(e.detail, "/nonexistent");
     err_clear(&e);
+    assert_int_equal(source_open_file("/dev/zero", &cfg, &s, &e), -ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(e.message, "a plain file"));
+    err_clear(&e);
     cfg.save_to = "/tmp/x";
     assert_int_equal(source_open_file(FILE_NAME, &cfg, &s, &e), -ERR_INVALID_ARGUMENT);
     err_clear(&e);
