@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- text: words for messages: the nearest spelling, lists in a sentence, sizes and times as people read them.
+local json = require("lunette.json")
+
 local M = {}
 
 local MAX_WORD <const> = 64 -- longer words are not compared: the cost grows with the square
@@ -55,7 +57,8 @@ end
 
 --- A value as it is quoted in a message: short, one line, valid UTF-8.
 function M.quote(value)
-  local s = type(value) == "string" and value or tostring(value)
+  if type(value) == "table" and value ~= json.null then return json.is_array(value) and "a list" or "an object" end
+  local s = type(value) == "string" and value or value == json.null and "null" or tostring(value)
   s = s:gsub("%c", " ")
   if #s > 80 then
     local cut = 77

@@ -2,6 +2,7 @@
 -- The small modules: text, numbers, errors, listen, options, metrics.
 local config = require("lunette.config")
 local errors = require("lunette.errors")
+local json = require("lunette.json")
 local listen = require("lunette.listen")
 local metrics = require("lunette.metrics")
 local numbers = require("lunette.numbers")
@@ -26,6 +27,8 @@ describe("lunette.text #unit", function()
     local quoted = text.quote(("é"):rep(60) .. "\n")
     assert.is_truthy(utf8.len(quoted))
     assert.is_true(#quoted <= 82)
+    assert.same({ "a list", "an object", '"null"', '"true"' },
+      { text.quote(json.decode("[1]")), text.quote({ a = 1 }), text.quote(json.null), text.quote(true) })
   end)
 end)
 
