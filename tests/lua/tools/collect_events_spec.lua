@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- collect_events through the framework: arguments, scopes, depth, hints, signal, handle; the counters of a recorded session.
+local args = require("lunette.args")
 local crypto = require("lunette.crypto")
 local fs = require("lunette.fs")
 local handles = require("lunette.handles")
@@ -106,6 +107,18 @@ describe("collect_events, common", function()
     refused({ durationSeconds = 301 }, "durationSeconds")
     refused({ kind = "gc", durationSeconds = 0 }, "durationSeconds")
     assert.is_nil(demo({ durationSeconds = 3000 }, { in_task = true }).error)
+  end)
+
+  it("has a window of 5 s for counters, 15 s for datas, 6 s for sweep, and 10 s for the others, as its schema says", function()
+    local function window(kind, given)
+      return assert(args.bind(collect_events.params, { kind = kind, durationSeconds = given }, kind)).args.durationSeconds
+    end
+    assert.same({ 5, 15, 6 }, { window("counters"), window("datas"), window("sweep") })
+    assert.same({ 10, 10, 10 }, { window("exceptions"), window("gc"), window("logs") })
+    assert.equal(6, window("sweep", 2))
+    local shown = schema.input(collect_events).properties.durationSeconds
+    assert.is_nil(shown.default)
+    assert.matches("counters 5, datas 15, sweep 6, others 10", shown.description, 1, true)
   end)
 
   it("takes depth in any letter case, Summary when absent, and Raw for Detail", function()
