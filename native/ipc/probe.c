@@ -98,6 +98,16 @@ static void probe_start(prober *all, probe *p)
     fail(all, p, cause, &first);
 }
 
+/* Seen with .NET 10: every form holds the command line, and an answer has at most 64 KB. */
+static int too_long(err *e)
+{
+    int rc =
+        err_set(e, ERR_ENDPOINT_UNAVAILABLE, "ProcessInfo: the runtime could not tell of itself (E_FAIL, 0x80004005)");
+    err_hint(e, "a command line of more than 32,000 characters does that: start it with a shorter one; else it is "
+                "starting or shutting down: try again");
+    return rc;
+}
+
 static void answered(prober *all, probe *p)
 {
     err e = {0};
@@ -111,7 +121,7 @@ static void answered(prober *all, probe *p)
             return;
         }
         cause = IPC_REFUSED;
-        rc = ipc_hresult_err(&e, all->forms[p->form].command, p->a.hresult);
+        rc = p->a.hresult == IPC_E_FAIL ? too_long(&e) : ipc_hresult_err(&e, all->forms[p->form].command, p->a.hresult);
     }
     if (rc == 0) rc = ipc_info_parse(p->a.payload, 3 - p->form, &p->ep->info, &e);
     if (rc < 0) {

@@ -275,7 +275,7 @@ static void answers_that_are_none_have_their_cause(void **state)
         ipc_cause cause;
         const char *message, *hint;
     } cases[] = {{"garbage", IPC_GARBAGE, "magic", "not a .NET runtime"},
-                 {"refuse", IPC_REFUSED, "E_FAIL", "try again"},
+                 {"refuse", IPC_REFUSED, "E_FAIL", "command line"},
                  {"close", IPC_REFUSED, "closed the connection", "try again"},
                  {"stale", IPC_STALE_SOCKET, "refused", "nobody listens"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
