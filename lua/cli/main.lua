@@ -3,7 +3,7 @@
 local fs = require("lunette.fs")
 local sys = require("lunette.sys")
 
-local EXIT_OK <const>, EXIT_USAGE <const> = 0, 2
+local EXIT_OK <const>, EXIT_FAILURE <const>, EXIT_USAGE <const> = 0, 1, 2
 local MAX_DISTANCE <const> = 3 -- edits between what was typed and what is suggested
 
 local M = {}
@@ -102,6 +102,14 @@ local function unknown(name, natives)
   return EXIT_USAGE
 end
 
+-- The exit code, unless the answer could not be written: what nobody could read was not done.
+local function written(name, code)
+  local err = sys.stdout_error()
+  if not err or code ~= EXIT_OK then return code end
+  io.stderr:write("lunette ", name, name ~= "" and ": " or "", err.message, "\n")
+  return EXIT_FAILURE
+end
+
 --- Runs one subcommand.
 ---@param name string      as typed; "--help" and "help" show the overview
 ---@param args string[]    what came after it
@@ -111,15 +119,15 @@ function M.run(name, args, natives)
   if name == "help" and args[1] then name, args = args[1], { "--help" } end
   if name == "--help" or name == "-h" or name == "help" then
     sys.write(overview(natives))
-    return EXIT_OK
+    return written("", EXIT_OK)
   end
   if not has(script_names(), name) then return unknown(name, natives) end
   local command = require("cli." .. name)
   if args[1] == "--help" or args[1] == "-h" then
     sys.write(command.help)
-    return EXIT_OK
+    return written(name, EXIT_OK)
   end
-  return command.main(args)
+  return written(name, command.main(args))
 end
 
 return M

@@ -104,11 +104,14 @@ end
 ---@param result WindowResult
 ---@param spec { duration_ms: integer? }
 ---@param notes string[]
-function M.notes(result, spec, notes)
+---@param lives? boolean   the process still runs although its stream ended
+function M.notes(result, spec, notes, lives)
   local s = result.summary
   if spec.duration_ms and result.ended == "stream-end" then
-    notes[#notes + 1] = ("ProcessEnded: the event stream ended %.1f s into a window of %.1f s; values are those seen until then.")
-      :format(result.elapsed_ms / 1000, spec.duration_ms / 1000)
+    notes[#notes + 1] = ("%s %.1f s into a window of %.1f s%s; values are those seen until then."):format(
+      lives and "StreamEnded: the process runs, but its event stream ended" or "ProcessEnded: the event stream ended",
+      result.elapsed_ms / 1000, spec.duration_ms / 1000,
+      lives and s.incomplete_reason and " (" .. s.incomplete_reason .. ")" or "")
   end
   if result.ended == "event-limit" then
     notes[#notes + 1] = ("EventLimitReached: the window ended after %d events."):format(M.MAX_EVENTS)

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- render: an answer as people read it: the sentence, tables of what was measured, and the next calls as lines to paste.
 local json = require("lunette.json")
+local terminal = require("lunette.terminal")
 local text = require("lunette.text")
 
 local M = {}
@@ -39,7 +40,7 @@ local function show(key, value)
   if value == json.null or value == nil then return "-" end
   if math.type(value) == "integer" and key:lower():find("bytes$") and value >= 1024 then return text.bytes(value) end
   if math.type(value) == "float" then return (("%.4g"):format(value):find("e") and ("%.2f"):format(value)) or ("%.4g"):format(value) end
-  return (tostring(value):gsub("[%c]+", " "))
+  return terminal.printable((tostring(value):gsub("[%c]+", " ")))
 end
 
 local function width(s) return utf8.len(s) or #s end

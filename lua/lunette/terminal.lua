@@ -8,8 +8,9 @@ M.EXIT_OK, M.EXIT_FAILURE, M.EXIT_USAGE = 0, 1, 2
 ---@param s string   valid UTF-8
 ---@return string
 function M.printable(s)
-  s = s:gsub("[%c]", "?")
-  return (s:gsub("\u{0080}", "?"):gsub("\xC2[\x80-\x9F]", "?")) -- C1 controls, as UTF-8 has them
+  s = s:gsub("[%c]", "?"):gsub("\xC2[\x80-\x9F]", "?") -- C0 and, as UTF-8 has them, C1
+  -- What turns the direction of text: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
+  return (s:gsub("\xD8\x9C", "?"):gsub("\xE2\x80[\x8E\x8F\xAA-\xAE]", "?"):gsub("\xE2\x81[\xA6-\xA9]", "?"))
 end
 
 --- At most so many characters, with "…" where something is missing.

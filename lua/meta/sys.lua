@@ -27,6 +27,10 @@ function sys.isatty(fd) end
 ---@return LunetteErr? err
 function sys.write(text) end
 
+--- The first failure to write to standard output, or nil; a reader that went away is none.
+---@return LunetteErr?
+function sys.stdout_error() end
+
 --- The longest prefix of valid UTF-8 of at most max bytes that splits no character.
 ---@param s string
 ---@param max integer

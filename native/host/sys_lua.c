@@ -41,6 +41,18 @@ static int l_isatty(lua_State *L)
     return 1;
 }
 
+static int stdout_errno; /* of the first write to stdout that failed */
+
+/* sys.stdout_error() -> nil, or the err of the first write that failed; a reader that went away is no failure */
+static int l_stdout_error(lua_State *L)
+{
+    err e = {0};
+    if (!stdout_errno || stdout_errno == EPIPE) return 0;
+    err_sys(&e, ERR_IO, stdout_errno, "cannot write to standard output");
+    host_push_err_value(L, &e);
+    return 1;
+}
+
 /* sys.write(text) -> true, or nil, err: all of it, to stdout, at once */
 static int l_write(lua_State *L)
 {
@@ -51,6 +63,7 @@ static int l_write(lua_State *L)
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
             err e = {0};
+            if (!stdout_errno) stdout_errno = errno;
             err_sys(&e, ERR_IO, errno, "cannot write to stdout");
             return host_push_err(L, &e);
         }
@@ -97,8 +110,13 @@ static int l_utf8_sanitize(lua_State *L)
     return 1;
 }
 
-static const luaL_Reg SYS_FUNCS[] = {{"getenv", l_getenv}, {"environ", l_environ},   {"isatty", l_isatty},
-                                     {"write", l_write},   {"utf8_cut", l_utf8_cut}, {"utf8_sanitize", l_utf8_sanitize},
+static const luaL_Reg SYS_FUNCS[] = {{"getenv", l_getenv},
+                                     {"environ", l_environ},
+                                     {"isatty", l_isatty},
+                                     {"write", l_write},
+                                     {"stdout_error", l_stdout_error},
+                                     {"utf8_cut", l_utf8_cut},
+                                     {"utf8_sanitize", l_utf8_sanitize},
                                      {NULL, NULL}};
 
 int luaopen_lunette_sys(lua_State *L)

@@ -2,6 +2,7 @@
 /* trace_cmd.c: `lunette trace summary` and `lunette trace events`. */
 #include "nettrace/trace_cmd.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,9 @@ typedef struct session {
     bool has_times;
     int64_t first_ts, last_ts;
     uint64_t shown;
-    bool full;   /* the limit was met */
-    bool broken; /* stdout takes no more */
+    bool full;     /* the limit was met */
+    bool broken;   /* stdout takes no more */
+    int unwritten; /* errno of that, unless its reader just went away */
     buf out, scratch;
     int64_t told_at;
     bool told;
@@ -119,10 +121,12 @@ static void flush_out(session *s)
     size_t done = 0;
     while (done < s->out.n && !s->broken) {
         ssize_t n = write(STDOUT_FILENO, s->out.p + done, s->out.n - done);
-        if (n < 0)
-            s->broken = true;
-        else
+        if (n >= 0) {
             done += (size_t)n;
+        } else if (errno != EINTR) {
+            s->broken = true;
+            s->unwritten = errno == EPIPE ? 0 : errno;
+        }
     }
     buf_reset(&s->out);
 }
@@ -403,6 +407,10 @@ static int run(const args *a)
     int code = EXIT_FINE;
     if (summary && readable) code = show_summary(&s, rc, &e);
     flush_out(&s);
+    if (s.unwritten) {
+        fprintf(stderr, "lunette trace: cannot write to standard output: %s\n", strerror(s.unwritten));
+        code = EXIT_FAILED;
+    }
     if (rc < 0) {
         fprintf(stderr, "lunette trace: %s: %s\n", a->file, e.message);
         if (*e.hint) fprintf(stderr, "%s\n", e.hint);

@@ -192,6 +192,7 @@ static void on_connection(void *cls, struct MHD_Connection *conn, void **context
     if (!c || !info) return;
     c->s = s;
     c->fd = info->connect_fd;
+    MHD_set_connection_option(conn, MHD_CONNECTION_OPTION_TIMEOUT, s->cfg.first_seconds);
     if (loop_fd_add(s->l, info->connect_fd, EPOLLRDHUP | EPOLLET, on_hang_up, c, &c->watch, &e) < 0)
         log_err(LOG_WARNING, "http", "a client's hang-up will be noticed late", &e);
 }
@@ -287,6 +288,7 @@ static enum MHD_Result refuse_body(http_req *r)
 static enum MHD_Result begin(http_req *r, const char *method)
 {
     r->begun = true;
+    MHD_set_connection_option(r->conn, MHD_CONNECTION_OPTION_TIMEOUT, HTTP_IDLE_SECONDS);
     r->method = slice_dup(slice_str(method));
     if (!r->method || !r->uri) return MHD_NO;
     peer_text(r);
@@ -579,6 +581,7 @@ int http_server_new(loop *l, const http_cfg *cfg, http_server **out, err *e)
     s->l = l;
     s->cfg = *cfg;
     if (!s->cfg.body_max) s->cfg.body_max = HTTP_BODY_MAX_DEFAULT;
+    if (!s->cfg.first_seconds) s->cfg.first_seconds = HTTP_FIRST_SECONDS;
     rc = parse_address(cfg->address ? cfg->address : "127.0.0.1", cfg->port, &addr, &v6, e);
     if (rc < 0) goto fail;
     if (!cfg->cert_pem != !cfg->key_pem) {

@@ -16,6 +16,7 @@ typedef struct http_req http_req;
                        */
 #define HTTP_CONNECTIONS_MAX 1024u
 #define HTTP_IDLE_SECONDS    120u /* a connection without progress is closed; one that waits for its answer is not */
+#define HTTP_FIRST_SECONDS   15u  /* a new connection must have sent its first request's headers by then */
 #define HTTP_HEADERS_MAX     100
 
 typedef struct http_cfg {
@@ -23,7 +24,8 @@ typedef struct http_cfg {
     uint16_t port;        /* 0: any; http_server_port tells which */
     const char *cert_pem; /* both or none: the PEM texts, for TLS; copied */
     const char *key_pem;
-    size_t body_max; /* bytes; 0: HTTP_BODY_MAX_DEFAULT */
+    size_t body_max;        /* bytes; 0: HTTP_BODY_MAX_DEFAULT */
+    unsigned first_seconds; /* 0: HTTP_FIRST_SECONDS */
     /* A request is there. r is borrowed: keep it with http_req_ref until it is answered; one that nobody keeps is
      * answered 500. */
     void (*on_request)(void *arg, http_req *r);

@@ -38,6 +38,16 @@ describe("lunette", function()
     assert.matches("there is no command 'lau': did you mean 'lua'?", r.stderr, 1, true)
   end)
 
+  it("fails when its answer cannot be written, but not when the reader went away", function()
+    for _, command in ipairs({ "ps", "--help", "call", "trace summary share/demo.nettrace" }) do
+      local r = assert(loop.exec({ argv = { "/bin/sh", "-c", LUNETTE .. " " .. command .. " > /dev/full" }, timeout_ms = 20000 }))
+      assert.same({ command, 1 }, { command, r.code })
+      assert.matches("cannot write to standard output: No space left on device", r.stderr, 1, true)
+    end
+    local gone = assert(loop.exec({ argv = { "/bin/sh", "-c", LUNETTE .. " ps 2>&1 | true" }, timeout_ms = 20000 }))
+    assert.same({ 0, "" }, { gone.code, gone.stderr })
+  end)
+
   it("keeps its own descriptors apart from standard ones that are closed", function()
     for _, closed in ipairs({ ">&-", "<&-", ">&- <&- 2>&-" }) do
       local r = loop.exec({ argv = { "/bin/sh", "-c", '"$0" serve --stdio </dev/null ' .. closed, LUNETTE }, timeout_ms = 20000 })

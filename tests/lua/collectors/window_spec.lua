@@ -75,6 +75,14 @@ describe("collectors.window", function()
     assert.matches("^ProcessEnded: ", notes[1])
   end)
 
+  it("does not call a process ended that lives on without its stream", function()
+    local spec = { duration_ms = 5000 }
+    local result = run({ { 1 }, { kind = "NotFound" }, summary = { complete = false, incomplete_reason = "malformed block" } }, spec)
+    local notes = {}
+    window.notes(result, spec, notes, true)
+    assert.matches("^StreamEnded: the process runs, but its event stream ended .+ %(malformed block%); values", notes[1])
+  end)
+
   it("reads a file to its end without a deadline, and says when it was cut", function()
     local spec = {}
     local result = run({ { 1 }, { 2 }, { kind = "NotFound" }, summary = { complete = false, incomplete_reason = "cut", events = 2 } }, spec)

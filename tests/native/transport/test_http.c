@@ -83,7 +83,7 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
     err e = {0};
     assert_int_equal(loop_new(&f->l, &e), 0);
-    http_cfg cfg = {.on_request = on_request, .arg = f, .body_max = 1000};
+    http_cfg cfg = {.on_request = on_request, .arg = f, .body_max = 1000, .first_seconds = 1};
     assert_int_equal(http_server_new(f->l, &cfg, &f->s, &e), 0);
     *state = f;
     return 0;
@@ -337,6 +337,22 @@ static void a_reader_that_does_not_read_is_cut_off(void **state)
     close(fd);
 }
 
+static void a_connection_that_asks_nothing_is_closed(void **state)
+{
+    fixture *f = *state;
+    buf got = {0};
+    int quiet = dial(f), asked = dial(f);
+    say(asked, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    hear(f, asked, "{\"ok\":1}", &got);
+    hear(f, quiet, NULL, &got);
+    say(asked, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); /* has the patience of one that asked before */
+    buf_reset(&got);
+    hear(f, asked, "{\"ok\":1}", &got);
+    buf_fini(&got);
+    close(quiet);
+    close(asked);
+}
+
 static void the_server_ends_with_streams_open(void **state)
 {
     fixture *f = *state;
@@ -422,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_client_that_goes_away_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(an_end_that_comes_with_the_data_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_that_does_not_read_is_cut_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_that_asks_nothing_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(the_server_ends_with_streams_open, setup, teardown),
         cmocka_unit_test_setup_teardown(the_server_ends_from_inside_a_request, setup, teardown),
         cmocka_unit_test_setup_teardown(garbage_is_refused_and_the_server_goes_on, setup, teardown),
