@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* err_lua.c: the error record as a Lua value, and the message handler that names a failing script's place and logs its
  * traceback. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 
 #define ERR_TYPE         "lunette.err"
 #define TRACEBACK_LEVELS 24
+#define TRACEBACK_BYTES  (16 << 10)
 
 /* Copies a string field of the table at idx into dst; an absent one gives "". */
 static void field_text(lua_State *L, int idx, const char *name, char *dst, size_t cap)
@@ -162,14 +164,38 @@ static void add_level(lua_State *L, buf *b, lua_Debug *ar)
 
 /* The innermost levels only: the library's luaL_traceback walks the whole stack some forty times to find its other end,
  * and beneath a recursion of a hundred thousand levels nobody else would run meanwhile. */
-static void put_traceback(lua_State *L, buf *b)
+static void put_traceback(lua_State *L, int level, buf *b)
 {
     lua_Debug ar;
-    int level = 1;
+    int end = level + TRACEBACK_LEVELS;
     buf_str(b, "stack traceback:");
-    for (; level <= TRACEBACK_LEVELS && lua_getstack(L, level, &ar); level++)
+    for (; level < end && lua_getstack(L, level, &ar); level++)
         add_level(L, b, &ar);
-    if (level > TRACEBACK_LEVELS && lua_getstack(L, level, &ar)) buf_str(b, "\n\t...");
+    if (level == end && lua_getstack(L, level, &ar)) buf_str(b, "\n\t...");
+}
+
+/* debug.traceback([thread,] [message [, level]]) as the manual has it, but of the innermost levels only. */
+int err__traceback(lua_State *L)
+{
+    int at = lua_isthread(L, 1) ? 1 : 0;
+    lua_State *of = at ? lua_tothread(L, 1) : L;
+    char out[TRACEBACK_BYTES];
+    if (!lua_isnoneornil(L, at + 1) && !lua_isstring(L, at + 1)) {
+        lua_pushvalue(L, at + 1);
+        return 1;
+    }
+    const char *message = luaL_optstring(L, at + 1, NULL);
+    lua_Integer level = luaL_optinteger(L, at + 2, of == L ? 1 : 0);
+    buf text;
+    buf_init(&text, sizeof out);
+    if (level >= 0 && level < INT_MAX - TRACEBACK_LEVELS) put_traceback(of, (int)level, &text);
+    size_t n = text.n;
+    if (n) memcpy(out, text.p, n);
+    buf_fini(&text);
+    if (message) lua_pushfstring(L, "%s\n", message);
+    lua_pushlstring(L, out, n);
+    if (message) lua_concat(L, 2);
+    return 1;
 }
 
 /* The log line of an error that nobody expected: the message names script and line, the traceback says how it came
@@ -180,7 +206,7 @@ static void log_traceback(lua_State *L, const char *message)
     jsonw w;
     buf_init(&text, 16 << 10);
     buf_init(&members, 64 << 10);
-    put_traceback(L, &text);
+    put_traceback(L, 1, &text);
     buf_str(&members, "\"traceback\":");
     jsonw_init(&w, &members);
     jsonw_str(&w, buf_view(&text));

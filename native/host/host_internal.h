@@ -141,12 +141,13 @@ int budget__rethrow(lua_State *L, task *t);
 void budget__hook(lua_State *L, lua_Debug *ar);
 
 /* safe.c */
-void safe__install(lua_State *L); /* pcall, xpcall, coroutine.*, os.exit, debug.sethook */
+void safe__install(lua_State *L); /* pcall, xpcall, coroutine.*, os.exit, debug.sethook, debug.traceback */
 
 /* err_lua.c */
 void err__register(lua_State *L);
 /* The message handler of a task: makes any error value an err table and logs a traceback of what is a bug. */
 int err__handler(lua_State *L);
+int err__traceback(lua_State *L); /* what scripts get as debug.traceback */
 
 /* search.c */
 void search__install(lua_State *L, const char *lua_dir);

@@ -267,8 +267,10 @@ void safe__install(lua_State *L)
     lua_setfield(L, -2, "exit");     // os
     lua_pop(L, 1);                   //
     /* The hook is the host's. */
-    lua_getglobal(L, LUA_DBLIBNAME); // debug
-    lua_pushnil(L);                  // debug nil
-    lua_setfield(L, -2, "sethook");  // debug
-    lua_pop(L, 1);                   //
+    lua_getglobal(L, LUA_DBLIBNAME);      // debug
+    lua_pushnil(L);                       // debug nil
+    lua_setfield(L, -2, "sethook");       // debug
+    lua_pushcfunction(L, err__traceback); // debug fn
+    lua_setfield(L, -2, "traceback");     // debug
+    lua_pop(L, 1);                        //
 }
