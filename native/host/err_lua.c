@@ -160,6 +160,8 @@ static void add_level(lua_State *L, buf *b, lua_Debug *ar)
         buf_str(b, " in main chunk");
     else if (*ar->what != 'C')
         buf_printf(b, " in function <%s:%d>", ar->short_src, ar->linedefined);
+    else
+        buf_str(b, " in ?");
 }
 
 /* The innermost levels only: the library's luaL_traceback walks the whole stack some forty times to find its other end,
