@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "transport/kept.h"
 
 #define REMIND_MS 50 /* between two reminders that a client has hung up */
 
@@ -25,12 +26,14 @@ struct http_server {
     loop_timer *timer, *reminder;
     struct client *hung_up; /* connections that MHD still holds */
     http_cfg cfg;
-    char *cert, *key;
+    char *cert, *key_pem;
     uint16_t port;
     bool running; /* inside MHD_run, which is not re-entrant */
     bool resumed; /* a connection was resumed: MHD_run is due */
     bool stopping;
-    bool freed;     /* http_server_free came from inside MHD_run, which has to unwind first */
+    bool freed; /* http_server_free came from inside MHD_run, which has to unwind first */
+    kept *kept;
+    buf key, body;  /* of a lookup; reused */
     http_req *live; /* requests whose connection MHD still holds */
 };
 
@@ -316,6 +319,23 @@ static enum MHD_Result send_answer(http_req *r)
     return rc;
 }
 
+/* Gives a kept answer, if there is one for this request. */
+static bool answer_kept(http_req *r, enum MHD_Result *rc)
+{
+    http_server *s = r->s;
+    slice id;
+    if (!kept_any(s->kept) || !kept_id(buf_view(&r->body), &id) || !kept_key(&s->key, r, buf_view(&r->body), id))
+        return false;
+    const kept_answer *a = kept_find(s->kept, buf_view(&s->key));
+    err e = {0};
+    if (!a) return false;
+    buf_reset(&s->body);
+    if (!buf_slice(&s->body, a->head) || !buf_slice(&s->body, id) || !buf_slice(&s->body, a->tail)) return false;
+    if (http_req_respond(r, a->status, a->headers, a->n_headers, buf_view(&s->body), &e) < 0) return false;
+    *rc = send_answer(r);
+    return true;
+}
+
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const char *url, const char *method,
                                  const char *version, const char *data, size_t *n, void **con_cls)
 {
@@ -332,6 +352,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
     if (r->queued) return MHD_YES;
     if (r->response) return send_answer(r);
     if (r->handed) return MHD_NO;
+    enum MHD_Result rc;
+    if (answer_kept(r, &rc)) return rc;
     r->handed = true;
     r->suspended = true;
     MHD_suspend_connection(r->conn);
@@ -375,6 +397,28 @@ int http_req_respond(http_req *r, unsigned status, const http_kv *headers, size_
     req_resume(r);
     return 0;
 }
+
+int http_req_respond_kept(http_req *r, unsigned status, const http_kv *headers, size_t n, slice head, slice tail,
+                          uint64_t generation, err *e)
+{
+    http_server *s = r->s;
+    slice id;
+    int rc = may_answer(r, e);
+    if (rc < 0) return rc;
+    if (!kept_id(buf_view(&r->body), &id))
+        return err_set(e, ERR_NOT_SUPPORTED, "the request has no JSON-RPC id that is a text or an integer");
+    buf_reset(&s->body);
+    if (!buf_slice(&s->body, head) || !buf_slice(&s->body, id) || !buf_slice(&s->body, tail))
+        return err_set(e, ERR_NO_MEMORY, "no memory for an answer of %zu bytes", head.n + tail.n);
+    if (kept_key(&s->key, r, buf_view(&r->body), id)) {
+        kept_answer a = {.status = status, .headers = (http_kv *)headers, .n_headers = n, .head = head, .tail = tail};
+        kept_put(s->kept, generation, buf_view(&s->key), &a);
+    }
+    return http_req_respond(r, status, headers, n, buf_view(&s->body), e);
+}
+
+uint64_t http_req_generation(const http_req *r) { return r->s ? kept_generation(r->s->kept) : 0; }
+void http_server_forget(http_server *s) { kept_forget(s->kept); }
 
 static ssize_t stream_read(void *cls, uint64_t pos, char *out, size_t max)
 {
@@ -542,7 +586,7 @@ static int start_daemon(http_server *s, const struct sockaddr *addr, bool v6, er
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (v6 ? MHD_USE_IPv6 : 0u) |
                      (s->cert ? MHD_USE_TLS : 0u);
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert}, {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key}, {MHD_OPTION_END, 0, NULL}};
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert}, {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key_pem}, {MHD_OPTION_END, 0, NULL}};
     if (!s->cert) tls[0].option = MHD_OPTION_END;
     errno = 0;
     s->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_access, s, MHD_OPTION_EXTERNAL_LOGGER, mhd_log, NULL,
@@ -580,6 +624,13 @@ int http_server_new(loop *l, const http_cfg *cfg, http_server **out, err *e)
     if (rc < 0) goto fail;
     s->l = l;
     s->cfg = *cfg;
+    s->kept = kept_new();
+    buf_init(&s->key, 2 * KEPT_KEY_MAX);
+    buf_init(&s->body, 0);
+    if (!s->kept) {
+        rc = err_set(e, ERR_NO_MEMORY, "no memory for a server");
+        goto fail;
+    }
     if (!s->cfg.body_max) s->cfg.body_max = HTTP_BODY_MAX_DEFAULT;
     if (!s->cfg.first_seconds) s->cfg.first_seconds = HTTP_FIRST_SECONDS;
     rc = parse_address(cfg->address ? cfg->address : "127.0.0.1", cfg->port, &addr, &v6, e);
@@ -590,7 +641,7 @@ int http_server_new(loop *l, const http_cfg *cfg, http_server **out, err *e)
     }
     if (cfg->cert_pem) {
         s->cert = slice_dup(slice_str(cfg->cert_pem));
-        s->key = slice_dup(slice_str(cfg->key_pem));
+        s->key_pem = slice_dup(slice_str(cfg->key_pem));
     }
     rc = start_daemon(s, (struct sockaddr *)&addr, v6, e);
     if (rc < 0) goto fail;
@@ -637,7 +688,10 @@ void http_server_free(http_server *s)
         MHD_stop_daemon(s->mhd);
         s->mhd = NULL;
     }
+    kept_free(s->kept);
+    buf_fini(&s->key);
+    buf_fini(&s->body);
     free(s->cert);
-    free(s->key);
+    free(s->key_pem);
     free(s);
 }

@@ -55,6 +55,15 @@ size_t http_req_headers(const http_req *r, http_kv *out, size_t max);
 /* Answers with one body (copied). At most one answer: a second gives ERR_CONFLICT; ERR_CANCELLED when the client is
  * gone. */
 int http_req_respond(http_req *r, unsigned status, const http_kv *headers, size_t n, slice body, err *e);
+/* As http_req_respond with head, the request's JSON-RPC id and tail for a body; the server gives the same answer, with
+ * their ids, to later requests that equal this one but for the id (kept.h), until http_server_forget. generation:
+ * http_req_generation from before the answer was made. NOT_SUPPORTED when the request has no such id; nothing is
+ * answered then. */
+int http_req_respond_kept(http_req *r, unsigned status, const http_kv *headers, size_t n, slice head, slice tail,
+                          uint64_t generation, err *e);
+uint64_t http_req_generation(const http_req *r);
+/* Drops all kept answers: what they were made from has changed. */
+void http_server_forget(http_server *s);
 /* Begins an answer of unknown length. Then writes, then the end. Each write is copied and goes out as soon as the
  * client reads. */
 int http_req_stream(http_req *r, unsigned status, const http_kv *headers, size_t n, err *e);

@@ -139,6 +139,32 @@ static int l_respond(lua_State *L)
     return push_status(L, http_req_respond(u->req, (unsigned)status, kv, nh, slice_of(body, n), &e), &e);
 }
 
+/* req:respond_kept(status, headers, head, tail, generation) -> true, or nil, err. The body is head, the request's own
+ * JSON-RPC id, tail; later requests that equal this one but for the id get the same without a script, until
+ * server:forget(). generation: req:generation() from before the answer was made. */
+static int l_respond_kept(lua_State *L)
+{
+    req_ud *u = check_req(L);
+    lua_Integer status = luaL_checkinteger(L, 2);
+    size_t nh = 0, nt = 0;
+    const char *head = luaL_checklstring(L, 4, &nh), *tail = luaL_checklstring(L, 5, &nt);
+    uint64_t generation = (uint64_t)luaL_checkinteger(L, 6);
+    http_kv kv[HTTP_HEADERS_MAX];
+    luaL_argcheck(L, status >= 200 && status <= 599, 2, "an HTTP status from 200 to 599");
+    size_t n = read_headers(L, 3, kv);
+    err e = {0};
+    return push_status(
+        L,
+        http_req_respond_kept(u->req, (unsigned)status, kv, n, slice_of(head, nh), slice_of(tail, nt), generation, &e),
+        &e);
+}
+
+static int l_generation(lua_State *L)
+{
+    lua_pushinteger(L, (lua_Integer)http_req_generation(check_req(L)->req));
+    return 1;
+}
+
 /* req:stream(status, headers?) -> the request itself, now open for write and close; or nil, err */
 static int l_stream(lua_State *L)
 {
@@ -317,12 +343,22 @@ static int l_server_close(lua_State *L)
     return 0;
 }
 
+/* server:forget(): drops all kept answers. */
+static int l_server_forget(lua_State *L)
+{
+    server_ud *s = luaL_checkudata(L, 1, SERVER_TYPE);
+    if (s->server) http_server_forget(s->server);
+    return 0;
+}
+
 static int l_server_index(lua_State *L)
 {
     server_ud *s = luaL_checkudata(L, 1, SERVER_TYPE);
     const char *key = luaL_checkstring(L, 2);
     if (strcmp(key, "port") == 0 && s->server)
         lua_pushinteger(L, http_server_port(s->server));
+    else if (strcmp(key, "forget") == 0)
+        lua_pushcfunction(L, l_server_forget);
     else if (strcmp(key, "close") == 0)
         lua_pushcfunction(L, l_server_close);
     else
@@ -330,9 +366,15 @@ static int l_server_index(lua_State *L)
     return 1;
 }
 
-static const luaL_Reg req_methods[] = {
-    {"respond", l_respond}, {"stream", l_stream},     {"write", l_write}, {"close", l_close},
-    {"closed", l_closed},   {"on_close", l_on_close}, {NULL, NULL}};
+static const luaL_Reg req_methods[] = {{"respond", l_respond},
+                                       {"respond_kept", l_respond_kept},
+                                       {"generation", l_generation},
+                                       {"stream", l_stream},
+                                       {"write", l_write},
+                                       {"close", l_close},
+                                       {"closed", l_closed},
+                                       {"on_close", l_on_close},
+                                       {NULL, NULL}};
 static const luaL_Reg functions[] = {{"listen", l_listen}, {NULL, NULL}};
 
 int luaopen_lunette_http(lua_State *L);

@@ -156,6 +156,7 @@ function M.serve(S, opts)
     on_request = function(req) return endpoint:handle(req) end,
   })
   if not listener then return nil, err end
+  S.registry.on_change(function() listener:forget() end)
   -- A server makes many short-lived objects beside a steady rest: measured, tools/list costs half the CPU of the incremental collector.
   collectgarbage("generational")
   local function close()

@@ -28,6 +28,12 @@ function M.new_call(message, id, principal, transport)
   }
 end
 
+-- Lists depend on the bytes of the request and on the registry, and on nothing else: the transport may give them again by itself.
+local KEPT <const> = {
+  ["server/discover"] = true, ["tools/list"] = true, ["prompts/list"] = true, ["resources/list"] = true,
+  ["resources/templates/list"] = true,
+}
+
 local function fail(x, err)
   x.req:respond(protocol.http_status(err, "modern"), reply.headers_with(x.cors, reply.JSON_HEADERS), protocol.error_text(x.id, err))
 end
@@ -64,10 +70,15 @@ function M.post(endpoint, x)
   call.headers = x.headers
   if not QUICK[call.method] then return answer_slow(endpoint, x, call) end
   local text
+  local generation = KEPT[call.method] and x.req.generation and x.req:generation()
   text, err = endpoint.server:dispatch(call)
   if not text then return fail(x, err) end
-  return x.req:respond(200, x.cors and reply.headers_with(x.cors, reply.JSON_HEADERS) or reply.JSON_HEADERS,
-    protocol.result_text(x.id, text))
+  local headers = x.cors and reply.headers_with(x.cors, reply.JSON_HEADERS) or reply.JSON_HEADERS
+  if generation then
+    local head, tail = protocol.result_parts(text)
+    if x.req:respond_kept(200, headers, head, tail, generation) then return true end
+  end
+  return x.req:respond(200, headers, protocol.result_text(x.id, text))
 end
 
 return M

@@ -85,9 +85,13 @@ function M.id_text(id)
   return json.encode(id)
 end
 
---- A result response as text; result_text is JSON already.
+--- What stands before and behind the id in the response of a result; result_text is JSON already.
+function M.result_parts(result_text) return '{"jsonrpc":"2.0","id":', ',"result":' .. result_text .. "}" end
+
+--- A result response as text.
 function M.result_text(id, result_text)
-  return '{"jsonrpc":"2.0","id":' .. M.id_text(id) .. ',"result":' .. result_text .. "}"
+  local head, tail = M.result_parts(result_text)
+  return head .. M.id_text(id) .. tail
 end
 
 --- An error response as text. Without an id (the request's could not be read) the member is left out.

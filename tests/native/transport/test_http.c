@@ -24,7 +24,7 @@ typedef struct fixture {
     http_server *s;
     http_req *req; /* the last one, kept by the mode below */
     int requests, ends, closes;
-    enum { ANSWER, STREAM, KEEP, DROP, LATER, END } mode;
+    enum { ANSWER, STREAM, KEEP, DROP, LATER, END, REUSE } mode;
     char seen_method[16], seen_path[64], seen_query[64], seen_header[64];
     size_t seen_body;
 } fixture;
@@ -72,6 +72,10 @@ static void on_request(void *arg, http_req *r)
         return;
     }
     http_req_on_end(r, on_end, f);
+    if (f->mode == REUSE)
+        assert_int_equal(http_req_respond_kept(r, 200, &json_type, 1, SLICE_LIT("{\"id\":"), SLICE_LIT(",\"ok\":1}"),
+                                               http_req_generation(r), &e),
+                         0);
     if (f->mode == LATER) assert_true(loop_post(f->l, answer_later, http_req_ref(r)));
     if (f->mode == ANSWER) assert_int_equal(http_req_respond(r, 200, &json_type, 1, SLICE_LIT("{\"ok\":1}"), &e), 0);
     if (f->mode == STREAM) assert_int_equal(http_req_stream(r, 200, &json_type, 1, &e), 0);
@@ -206,6 +210,34 @@ static void many_connections_are_answered_later(void **state)
     turn_until(f, &f->ends, CONNECTIONS * ROUNDS);
     for (int i = 0; i < CONNECTIONS; i++)
         close(fds[i]);
+}
+
+static void ask(fixture *f, int fd, const char *header, const char *body, const char *want, int requests)
+{
+    char text[256];
+    buf got = {0};
+    snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: x\r\nX-A: %s\r\nContent-Length: %zu\r\n\r\n%s", header,
+             strlen(body), body);
+    say(fd, text);
+    hear(f, fd, want, &got);
+    assert_non_null(strstr((char *)got.p, "Content-Type: application/json"));
+    assert_int_equal(f->requests, requests);
+    buf_fini(&got);
+}
+
+static void an_answer_is_given_again_to_equal_requests_with_their_ids(void **state)
+{
+    fixture *f = *state;
+    int fd = dial(f);
+    f->mode = REUSE;
+    ask(f, fd, "1", "{\"id\":1,\"m\":\"a\"}", "{\"id\":1,\"ok\":1}", 1);
+    ask(f, fd, "1", "{\"id\":\"two\",\"m\":\"a\"}", "{\"id\":\"two\",\"ok\":1}", 1);
+    ask(f, fd, "2", "{\"id\":3,\"m\":\"a\"}", "{\"id\":3,\"ok\":1}", 2);
+    ask(f, fd, "1", "{\"id\":4,\"m\":\"b\"}", "{\"id\":4,\"ok\":1}", 3);
+    ask(f, fd, "1", "{\"id\":5,\"m\":\"a\"}", "{\"id\":5,\"ok\":1}", 3);
+    http_server_forget(f->s);
+    ask(f, fd, "1", "{\"id\":6,\"m\":\"a\"}", "{\"id\":6,\"ok\":1}", 4);
+    close(fd);
 }
 
 static void a_body_over_the_limit_is_refused(void **state)
@@ -431,6 +463,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_request_is_handed_on_whole_and_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_serves_many_requests, setup, teardown),
         cmocka_unit_test_setup_teardown(many_connections_are_answered_later, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_is_given_again_to_equal_requests_with_their_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(a_body_over_the_limit_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dropped_request_is_answered_500, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_answer_is_a_conflict, setup, teardown),
