@@ -27,7 +27,8 @@ describe("mcp lists over HTTP #unit", function()
     local r = assert(loop.exec({ timeout_ms = 10000, argv = {
       "curl", "-sS", "--noproxy", "*", ("http://127.0.0.1:%d/mcp"):format(listener.port),
       "-H", "Authorization: Bearer " .. (token or "one"), "-H", "Content-Type: application/json",
-      "-H", "Accept: application/json, text/event-stream", "-H", "MCP-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: tools/list", "-d", ('{"jsonrpc":"2.0","id":%s,"method":"tools/list","params":{%s}}'):format(id, META),
+      "-H", "Accept: application/json, text/event-stream", "-H", "MCP-Protocol-Version: 2026-07-28",
+      "-H", "Mcp-Method: tools/list", "-d", ('{"jsonrpc":"2.0","id":%s,"method":"tools/list","params":{%s}}'):format(id, META),
     } }))
     local answer, names = assert(json.decode(r.stdout)), {}
     for i, row in ipairs(answer.result and answer.result.tools or {}) do names[i] = row.name end
