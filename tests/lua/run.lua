@@ -3,6 +3,7 @@
 --- Each test runs in a task of its own, so that it may wait, and what it opened is closed when it ends. Exit code 0: all passed;
 --- 1: a test failed, or none ran; 77: busted is not installed.
 local fs = require("lunette.fs")
+local log = require("lunette.log")
 local loop = require("lunette.loop")
 
 local TEST_TIMEOUT_MS <const> = 120000
@@ -91,6 +92,7 @@ local function main(args)
   if #opts.roots == 0 then opts.roots[1] = here end
   local busted = core()
   require("busted")(busted)
+  log.level("error") -- what the tests provoke on purpose would bury what failed
   run_tests_as_tasks(busted)
   local seen = watch(busted)
   require("busted.modules.output_handler_loader")()(busted, opts.output, {

@@ -1,4 +1,5 @@
 -- SPDX-License-Identifier: MIT
+local atomic = require("lunette.atomic")
 local handles = require("lunette.handles")
 local kit = require("support.framework_kit")
 local loop = require("lunette.loop")
@@ -139,15 +140,19 @@ describe("handles #unit", function()
 
   it("concurrent collectors never exceed MaxEntries, also when the host suspends them anywhere", function()
     local store, tasks, worst = new(8), {}, 0
+    -- One step: a table that others change cannot be walked when the walk may be suspended half-way.
+    local look = atomic(function()
+      local n = 0
+      for _ in pairs(store.by_id) do n = n + 1 end
+      worst = math.max(worst, n, store.n)
+    end)
     for i = 1, 20 do
       tasks[i] = loop.spawn(function()
         local x = 0
         for k = 1, 40 do
           for n = 1, 20000 do x = x + n % k end -- long enough to be suspended now and then
           put(store)
-          local n = 0
-          for _ in pairs(store.by_id) do n = n + 1 end
-          worst = math.max(worst, n, store.n)
+          look()
         end
         return x
       end)
