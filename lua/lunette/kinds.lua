@@ -136,7 +136,8 @@ events("threadpool-snapshot", "threadpool", "ThreadPoolEventSnapshot", "low", {
   "summary(topN)=ThreadPoolSummaryView", "timeline()=ThreadPoolTimelineView", "hillClimbing(topN)=ThreadPoolHillClimbingView",
   "workItemOrigins(topN)=ThreadPoolWorkItemOriginsView", JOURNEY })
 events("contention-snapshot", "contention", "ContentionSnapshot", "low", {
-  "summary()=ContentionSummaryView", "byCallSite(topN)=ContentionByCallSiteView", "byOwner(topN)=ContentionByOwnerView", JOURNEY })
+  "summary()=ContentionSummaryView", "byCallSite(topN)=ContentionByCallSiteView", "byOwner(topN)=ContentionByOwnerView",
+  "byBlame(topN)=ContentionByBlameView", JOURNEY })
 events("db-snapshot", "db", "DbSnapshot", "moderate", {
   "summary(topN)=DbSummaryView", "byCommand(topN)=DbByCommandView", "n+1(topN)=DbNPlusOneView",
   "connectionPool(topN)=DbConnectionPoolView" })
@@ -151,6 +152,14 @@ events("in-flight-requests", "requests", "InFlightRequestSnapshot", "moderate",
 events("startup-snapshot", "startup", "StartupSnapshot", "low", {
   "summary(topN)=StartupSummaryView", "assemblies(topN)=StartupListView", "modules(topN)=StartupListView", "di(topN)=StartupListView",
   "timeline(topN)=StartupListView" })
+
+-- Beyond the contract.
+events("wait-handles-snapshot", "wait-handles", "WaitHandleSnapshot", "low",
+  { "summary(topN)=WaitHandleSummaryView", "byCallSite(topN)=WaitHandleByCallSiteView", "whereThreadsWait(topN)=WhereThreadsWaitView" })
+events("runtime-metrics-snapshot", "runtime-metrics", "RuntimeMetricsSnapshot", "low",
+  { "summary()=RuntimeMetricsSummaryView", "timeline()=RuntimeMetricsTimelineView" })
+events("allocations-sampled-snapshot", "allocations-sampled", "AllocationsSampledSnapshot", "low",
+  { "summary(topN)=AllocationsSampledByTypeView", "bySite(topN)=AllocationsSampledBySiteView" })
 
 M.add {
   name = "heap-snapshot", artifact = "HeapSnapshotArtifact", wrapper = "HeapSnapshotQueryResult", scopes = { "heap-read" },

@@ -1,11 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- collect_events: one bounded EventPipe window of one kind; the whole capture stays behind a handle.
+local collector = require("lunette.collector")
 local counter_hints = require("collectors.counters.hints")
 local counters = require("collectors.counters")
 local errors = require("lunette.errors")
-local handles = require("lunette.handles")
-local process = require("lunette.process")
-local recordings = require("collectors.recordings")
 local snapshot = require("collectors.counters.snapshot")
 local tool = require("lunette.tool")
 local trend = require("signals.counters_trend")
@@ -16,18 +14,6 @@ local MAX_SECONDS <const> = 300         -- beyond, only as a task
 local TRIGGER_SCOPES <const> = {
   ["cpu-sample"] = { "eventpipe" }, heap = { "heap-read", "ptrace" }, ["thread-snapshot"] = { "ptrace" }, dump = { "dump-write", "ptrace" },
 }
-
---- Where the events come from: { process = … } or { path = … }.
-local function source_of(ctx, args)
-  if args.traceFilePath then
-    local path, err = recordings.resolve(ctx, args.traceFilePath)
-    if not path then return nil, err end
-    return { path = path }
-  end
-  local proc, err = process.resolve(ctx, args.processId)
-  if not proc then return nil, err end
-  return { process = proc }
-end
 
 --- What of the capture is answered inline. The notes of the answer say what was left to the handle.
 local function inline(artifact, depth)
@@ -64,34 +50,6 @@ local function sentence(artifact, source)
     artifact.duration_ms / 1000, #said > 0 and ": " or "", table.concat(said, ", "))
 end
 
-local function collect_counters(ctx, args)
-  if args.triggerWhen then
-    return nil, errors.not_supported("triggerWhen is not available: the watch that captures when a counter crosses a threshold is not "
-      .. "built yet. Leave it out to collect the counters, then start the capture by hand.")
-  end
-  local source, err = source_of(ctx, args)
-  if not source then return nil, err end
-  local artifact
-  artifact, err = counters.collect(ctx, source, {
-    providers = args.providers, meters = args.meters, interval_s = args.intervalSeconds, duration_s = args.durationSeconds,
-    max_series = args.maxInstrumentTimeSeries,
-  })
-  if not artifact then return nil, err end
-  local live = source.process
-  local handle = handles.put {
-    kind = "counters", artifact = artifact, process_id = artifact.process_id, process_start = live and live.start_time,
-    origin = artifact.origin, started_unix_ms = artifact.started_unix_ms, duration_ms = artifact.duration_ms,
-    collector = {
-      tool = "collect_events",
-      arguments = { kind = "counters", processId = live and live.pid or nil, traceFilePath = args.traceFilePath },
-    },
-  }
-  return inline(artifact, args.depth), {
-    summary = sentence(artifact, source), process = live, handle = handle, signals = trend.of(artifact, handle.id),
-    hints = counter_hints.of(artifact, handle.id, live and live.pid),
-  }
-end
-
 --- read-counters, and what the capture of a trigger needs.
 local function counters_scopes(_, args)
   local list = { "read-counters" }
@@ -99,17 +57,45 @@ local function counters_scopes(_, args)
   return list
 end
 
-local function check_names(args)
+local function check_counters(args)
   local bad = counters.check(args)
   if bad then return nil, bad end
   return true
 end
+
+local counters_branch <const> = collector {
+  kind = "counters", handle = "counters", risk = "low", scopes = counters_scopes, data_field = "counters", payload = "CounterSnapshot",
+  check = check_counters,
+  source = function(ctx, args)
+    if args.triggerWhen then
+      return nil, errors.not_supported("triggerWhen is not available: the watch that captures when a counter crosses a threshold is not "
+        .. "built yet. Leave it out to collect the counters, then start the capture by hand.")
+    end
+    return collector.source(ctx, args)
+  end,
+  collect = function(ctx, source, args)
+    return counters.collect(ctx, source, {
+      providers = args.providers, meters = args.meters, interval_s = args.intervalSeconds, duration_s = args.durationSeconds,
+      max_series = args.maxInstrumentTimeSeries,
+    })
+  end,
+  inline = function(artifact, args) return inline(artifact, args.depth) end,
+  summary = sentence,
+  signals = function(artifact, handle_id) return trend.of(artifact, handle_id) end,
+  hints = function(artifact, handle_id, pid) return counter_hints.of(artifact, handle_id, pid) end,
+}
 
 local function later(risk, what, scopes, data_field, payload)
   return {
     risk = risk, scopes = scopes or { "eventpipe" }, task = true, data_field = data_field, payload = payload,
     missing = what .. " is not built yet",
   }
+end
+
+--- The collector of that name in lua/collectors; `otherwise` while there is none.
+local function collected(name, otherwise)
+  if not package.searchpath("collectors." .. name, package.path) then return otherwise end
+  return require("collectors." .. name)
 end
 
 local FAN_OUT <const> = "the fan-out over attached Pods"
@@ -125,6 +111,7 @@ return tool {
       enum = {
         "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "activities", "logs", "jit", "threadpool",
         "contention", "db", "kestrel", "networking", "requests", "startup", "sweep", "distributed_trace", "replica_counters",
+        "wait-handles", "runtime-metrics", "allocations-sampled",
       },
     },
     tool.process_id(),
@@ -136,7 +123,7 @@ return tool {
     tool.depth {
       applies_to = {
         "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "logs", "jit", "threadpool", "contention", "db",
-        "kestrel", "networking", "requests", "startup", "sweep",
+        "kestrel", "networking", "requests", "startup", "sweep", "wait-handles", "runtime-metrics", "allocations-sampled",
       },
     },
     {
@@ -153,7 +140,12 @@ return tool {
       note = "Cap on Meter series.",
     },
     {
-      "traceFilePath", "string?", applies_to = { "counters" }, excludes = { "processId" },
+      "traceFilePath", "string?",
+      applies_to = {
+        "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "jit", "threadpool", "contention", "startup",
+        "wait-handles", "runtime-metrics", "allocations-sampled",
+      },
+      excludes = { "processId" },
       note = "A recorded .nettrace file instead of a process.",
     },
     { "maxRecent", "int", default = 100, min = 1, applies_to = { "exceptions", "crash-guard" }, note = "Rows kept." },
@@ -217,26 +209,31 @@ return tool {
     { "confirmDump", "bool", default = false, applies_to = { "counters" }, note = "Must be true for captureKind=dump." },
   },
   branches = {
-    counters = {
-      risk = "low", scopes = counters_scopes, task = true, data_field = "counters", payload = "CounterSnapshot", run = collect_counters,
-      check = check_names,
-    },
-    exceptions = later("moderate", "collecting exceptions", nil, "exceptions", "ExceptionSnapshot"),
-    ["crash-guard"] = later("moderate", "watching for an unhandled exception", nil, "crashGuard", "CrashGuardSnapshot"),
-    gc = later("low", "collecting GC events", nil, "gc", "GcSummary"),
-    datas = later("low", "collecting Server GC adaptation events", nil, "datas", "DatasSnapshot"),
-    catalog = later("low", "the catalog of events", nil, "catalog", "EventCatalogSnapshot"),
-    event_source = later("moderate", "collecting a named event source", nil, "eventSource", "EventSourceCapture"),
+    counters = counters_branch,
+    exceptions = collected("exceptions", later("moderate", "collecting exceptions", nil, "exceptions", "ExceptionSnapshot")),
+    ["crash-guard"] = collected("crash_guard",
+      later("moderate", "watching for an unhandled exception", nil, "crashGuard", "CrashGuardSnapshot")),
+    gc = collected("gc", later("low", "collecting GC events", nil, "gc", "GcSummary")),
+    datas = collected("datas", later("low", "collecting Server GC adaptation events", nil, "datas", "DatasSnapshot")),
+    catalog = collected("catalog", later("low", "the catalog of events", nil, "catalog", "EventCatalogSnapshot")),
+    event_source = collected("event_source",
+      later("moderate", "collecting a named event source", nil, "eventSource", "EventSourceCapture")),
     activities = later("moderate", "collecting activities", nil, "activities", "ActivityCapture"),
     logs = later("moderate", "collecting log messages", nil, "logs", "LogSnapshot"),
-    jit = later("low", "collecting JIT events", nil, "jit", "JitSnapshot"),
-    threadpool = later("low", "collecting thread pool events", nil, "threadPool", "ThreadPoolEventSnapshot"),
-    contention = later("low", "collecting lock contention events", nil, "contention", "ContentionSnapshot"),
+    jit = collected("jit", later("low", "collecting JIT events", nil, "jit", "JitSnapshot")),
+    threadpool = collected("threadpool", later("low", "collecting thread pool events", nil, "threadPool", "ThreadPoolEventSnapshot")),
+    contention = collected("contention", later("low", "collecting lock contention events", nil, "contention", "ContentionSnapshot")),
     db = later("moderate", "collecting database commands", nil, "db", "DbSnapshot"),
     kestrel = later("moderate", "collecting Kestrel events", nil, "kestrel", "KestrelSnapshot"),
     networking = later("moderate", "collecting networking events", nil, "networking", "NetworkingSnapshot"),
     requests = later("moderate", "collecting requests in flight", nil, "requests", "InFlightRequestSnapshot"),
-    startup = later("low", "collecting startup events", nil, "startup", "StartupSnapshot"),
+    startup = collected("startup", later("low", "collecting startup events", nil, "startup", "StartupSnapshot")),
+    ["wait-handles"] = collected("wait_handles",
+      later("low", "collecting waits on wait handles", nil, "waitHandles", "WaitHandleSnapshot")),
+    ["runtime-metrics"] = collected("runtime_metrics",
+      later("low", "collecting runtime metrics", nil, "runtimeMetrics", "RuntimeMetricsSnapshot")),
+    ["allocations-sampled"] = collected("allocations_sampled",
+      later("low", "collecting sampled allocations", nil, "allocationsSampled", "AllocationsSampledSnapshot")),
     sweep = later("low", "the sweep of five collectors at once", nil, "sweep", "SweepReport"),
     distributed_trace = later("moderate", FAN_OUT, { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
     replica_counters = later("low", FAN_OUT, { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
