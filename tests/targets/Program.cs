@@ -7,6 +7,8 @@ internal interface ILoad
 {
     void Start();
     void Stop();
+    /// <summary>GOING (or READY, with --now) was said.</summary>
+    void Started() { }
     /// <summary>A command of the mode itself; the answer is one line.</summary>
     string Command(string[] words) => "ERROR unknown command";
 }
@@ -23,6 +25,20 @@ internal static class Program
         "  counters        EventSource Lunette-Test and Meter Lunette.Test with known values\n" +
         "  series N        a Counter with N tag sets (200)\n" +
         "  web CLIENTS     an ASP.NET Core server whose /slow blocks a pool thread, and that many clients of it (60)\n" +
+        "These do a known amount after go, then print DONE with what they did as NAME=NUMBER pairs:\n" +
+        "  throw N         N InvalidOperationException, 2N ArgumentException, 3N Lunette.Target.OrderException, all caught (10)\n" +
+        "  crash N         N caught exceptions, DONE, then an unhandled one (3)\n" +
+        "  fights N        N lock fights of 20 ms over two objects in turns (40)\n" +
+        "  waits N         N waits of 20 ms each on a Mutex, a Semaphore and a ManualResetEvent (20)\n" +
+        "  pool N          N pool work items that block for 300 ms each (40)\n" +
+        "  jit N           N dynamic methods, N/10 instantiations of a generic method, a hot method and a hot loop (100)\n" +
+        "  gcs N           N induced collections of each generation, then N natural ones (5)\n" +
+        "  bgc N           N background collections (5)\n" +
+        "  datas N         N threads that allocate until stop (8); for Server GC\n" +
+        "  alloc N         N objects of 40 bytes, N arrays of 1,000 bytes, N/10 of 200,000 bytes (1000)\n" +
+        "  source N        EventSource Lunette-Demo: N Ping, N OrderStart and OrderStop, N/2 Bad (100)\n" +
+        "  flood N         EventSource Lunette-Flood: N thousand WorkStart and WorkStop a second until stop; 0 is as fast as it can (200)\n" +
+        "  di              a service container with 10 singletons, 20 scoped, 30 transient services\n" +
         "Prints READY PID MODE PORT. Commands: go, stop, ping, quit. --now starts the load at once; --detached outlives its standard input.";
 
     private static int Main(string[] args)
@@ -34,8 +50,7 @@ internal static class Program
             Console.Error.WriteLine(Usage);
             return 2;
         }
-        int number = words.Length > 1 ? int.Parse(words[1]) : 0;
-        ILoad? load = Make(words[0], number);
+        ILoad? load = Make(words[0], words.Length > 1 ? int.Parse(words[1]) : null);
         if (load == null)
         {
             Console.Error.WriteLine(Usage);
@@ -44,22 +59,38 @@ internal static class Program
         int port = (load as IListens)?.Port ?? 0;
         if (now) load.Start();
         Say($"READY {Environment.ProcessId} {words[0]} {port}");
+        if (now) load.Started();
         Obey(load);
         if (detached) Thread.Sleep(Timeout.Infinite);
         return 0;
     }
 
-    private static ILoad? Make(string mode, int number) => mode switch
+    private static ILoad? Make(string mode, int? number) => mode switch
     {
         "idle" => new Idle(),
-        "burn" => new Burn(number > 0 ? number : 1),
-        "leak" => new Leak(number > 0 ? number : 10),
-        "starve" => new Starve(number > 0 ? number : 40),
-        "contend" => new Contend(number > 0 ? number : 200),
+        "burn" => new Burn(number ?? 1),
+        "leak" => new Leak(number ?? 10),
+        "starve" => new Starve(number ?? 40),
+        "contend" => new Contend(number ?? 200),
         "counters" => new KnownCounters(),
-        "series" => new ManySeries(number > 0 ? number : 200),
+        "series" => new ManySeries(number ?? 200),
 #if LUNETTE_WEB
-        "web" => new Web(number > 0 ? number : 60),
+        "web" => new Web(number ?? 60),
+#endif
+        "throw" => new Throwing(number ?? 10),
+        "crash" => new Crashing(number ?? 3),
+        "fights" => new Fights(number ?? 40),
+        "waits" => new Waits(number ?? 20),
+        "pool" => new BlockedPool(number ?? 40),
+        "gcs" => new Collections(number ?? 5),
+        "bgc" => new BackgroundCollections(number ?? 5),
+        "datas" => new Datas(number ?? 8),
+        "alloc" => new Allocations(number ?? 1000),
+        "source" => new Demo(number ?? 100),
+        "flood" => new Flood(number ?? 200),
+#if !LUNETTE_AOT
+        "jit" => new Compiling(number ?? 100),
+        "di" => new Services(),
 #endif
         _ => null,
     };
@@ -72,7 +103,7 @@ internal static class Program
             if (words.Length == 0) continue;
             switch (words[0])
             {
-                case "go": load.Start(); Say("GOING"); break;
+                case "go": load.Start(); Say("GOING"); load.Started(); break;
                 case "stop": load.Stop(); Say("STOPPED"); break;
                 case "ping": Say("PONG"); break;
                 case "quit": Say("BYE"); Environment.Exit(0); break;
@@ -81,7 +112,7 @@ internal static class Program
         }
     }
 
-    private static void Say(string line)
+    public static void Say(string line)
     {
         Console.Out.WriteLine(line);
         Console.Out.Flush();
