@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 ---@meta
 -- luacheck: ignore 212
--- lunette.ipc: the runtime's diagnostics socket. Every function waits.
+-- lunette.ipc: the runtime's diagnostics socket. Every function waits, but for listen.
 
 ---@class lunette.ipc
 local ipc = {}
@@ -54,6 +54,54 @@ function ipc.resolve(pid) end
 ---@return LunetteErr? err
 ---@nodiscard
 function ipc.process_info(pid, timeout_ms) end
+
+---@class LunettePort
+---@field path string?   for DOTNET_DiagnosticPorts; nil once closed
+local Port = {}
+
+---@class LunettePortRuntime
+---@field pid integer     here, as the kernel tells
+---@field nspid integer   as the runtime sees itself
+---@field cookie string
+---@field resumed boolean  it answered that it goes on
+---@field gone boolean     its process has ended
+
+--- Waits for the first runtime.
+---@param timeout_ms integer
+---@return LunettePortRuntime?
+---@return LunetteErr? err
+---@nodiscard
+function Port:wait(timeout_ms) end
+
+--- Lets the first runtime go on, now or when it comes. Returns at once; the first session opened on it does the same once it is armed.
+function Port:release() end
+
+--- Waits until the first runtime has answered that it goes on.
+---@param timeout_ms integer
+---@return true?
+---@return LunetteErr? err
+function Port:wait_resumed(timeout_ms) end
+
+---@return { runtimes: integer, resumed: integer, rejected: integer, dropped: integer }
+---@nodiscard
+function Port:stats() end
+
+--- Ends the listening and lets go whoever is held. Sessions go on. Also `<close>`.
+function Port:close() end
+
+--- Listens for runtimes that are started with DOTNET_DiagnosticPorts=PORT.path. Does not wait.
+---@param opts? { dir?: string }  where the private folder is made; default TMPDIR or /tmp
+---@return LunettePort?
+---@return LunetteErr? err
+---@nodiscard
+function ipc.listen(opts) end
+
+--- Lets a runtime go on that waits at its own socket (DOTNET_DefaultDiagnosticPortSuspend=1); harmless for one that runs.
+---@param pid integer
+---@param timeout_ms? integer
+---@return true?
+---@return LunetteErr? err
+function ipc.resume(pid, timeout_ms) end
 
 ---@param pid integer
 ---@param timeout_ms? integer

@@ -171,6 +171,7 @@ int ipc__connect(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *
 {
     err first = {0};
     *out = -1;
+    if (ep->port) return ipc__port_take(ep, deadline_ns, c, out, e);
     for (unsigned i = 0; i < ep->n_sockets; i++) {
         err one = {0};
         int rc = connect_one(ep, &ep->sockets[i], deadline_ns, c, out, &one);

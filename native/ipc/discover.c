@@ -44,6 +44,7 @@ void ipc_endpoint_fini(ipc_endpoint *ep)
     for (unsigned i = 0; i < ep->n_sockets; i++)
         free(ep->sockets[i].path);
     ipc_info_fini(&ep->info);
+    ipc__port_unref(ep->port);
     *ep = (ipc_endpoint){0};
 }
 
@@ -87,6 +88,12 @@ int ipc_resolve(pid_t pid, const ipc_discover_cfg *cfg, ipc_endpoint *out, err *
     int rc = ipc__describe(cfg && cfg->proc_root ? cfg->proc_root : "/proc", pid, cfg, f, out, e);
     ipc__folders_free(f);
     if (rc < 0) return rc;
+    if (ipc__port_find(pid, out)) {
+        out->pid = pid; /* all that /proc could tell may be that it is there */
+        out->cause = IPC_OK;
+        out->why = (err){0};
+        return 0;
+    }
     if (rc == 0) {
         rc = err_set(e, ERR_NOT_A_DOTNET_PROCESS,
                      "process %d is not a .NET process: it has no runtime loaded and no diagnostics socket", pid);

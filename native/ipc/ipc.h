@@ -186,9 +186,11 @@ typedef struct ipc_socket {
     int64_t mtime_ns;
 } ipc_socket;
 typedef struct ipc_endpoint {
-    pid_t pid;           /* here */
-    pid_t nspid;         /* in its innermost PID namespace */
-    uint64_t start_time; /* field 22 of /proc/PID/stat, jiffies since boot */
+    struct ipc_port *port; /* a reference: the process connects to a port of ours (port.h), each command goes there */
+    uint8_t cookie[16];    /* with port: of its runtime */
+    pid_t pid;             /* here */
+    pid_t nspid;           /* in its innermost PID namespace */
+    uint64_t start_time;   /* field 22 of /proc/PID/stat, jiffies since boot */
     uid_t uid;
     bool same_namespace; /* mount and PID namespace are ours */
     ipc_runtime runtime;
@@ -218,7 +220,8 @@ typedef struct ipc_endpoints {
  * itself cannot be read. */
 int ipc_discover(const ipc_discover_cfg *cfg, const ipc_cancel *cancel, ipc_endpoints *out, err *e);
 void ipc_endpoints_fini(ipc_endpoints *l);
-/* How one process is reached, without talking to it. ERR_PROCESS_NOT_FOUND, ERR_NOT_A_DOTNET_PROCESS,
+/* How one process is reached, without talking to it: through a port of ours if it is connected to one, else by its own
+ * socket. ERR_PROCESS_NOT_FOUND, ERR_NOT_A_DOTNET_PROCESS,
  * ERR_PERMISSION_DENIED or ERR_ENDPOINT_UNAVAILABLE with the cause as ep->cause. *out is to be freed in every case. */
 int ipc_resolve(pid_t pid, const ipc_discover_cfg *cfg, ipc_endpoint *out, err *e);
 
@@ -267,7 +270,8 @@ typedef struct ipc_session_cfg {
 } ipc_session_cfg;
 /* Starts CollectTracing, newest form first and older ones by the runtime's answer (unknown command, nothing else), then
  * reads on a thread. The deadline is for the start: the answer comes after the target's own provider callbacks have
- * run, which can hang. On failure no callback is or will be called. */
+ * run, which can hang. On failure no callback is or will be called. A runtime that is held at a port of ours goes on as
+ * soon as the session is armed. */
 int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t deadline_ns, const ipc_cancel *c,
                      ipc_session **out, err *e);
 /* Asks for the end: StopTracing on a second connection while the stream is drained. At the deadline the stream is

@@ -28,6 +28,20 @@ void ipc__close(int *fd);
 /* client.c: what to do about a target that does not answer in time: it may be stopped, as /proc tells, or busy. */
 void ipc__late_hint(const ipc_endpoint *ep, err *e);
 
+/* ---- port.c: a runtime that connects to a port of ours (ep->port is set) ------------------------------------------
+ */
+struct ipc_port *ipc__port_ref(struct ipc_port *p); /* NULL is fine, in both */
+void ipc__port_unref(struct ipc_port *p);
+/* Sets ep->port (a reference) and ep->cookie when the process is connected to a port of ours. */
+bool ipc__port_find(pid_t pid, ipc_endpoint *ep);
+/* Takes the runtime's idle connection, which is good for one command: 1 with *out, 0 when there is none right now,
+ * negative when there will be none. */
+int ipc__port_try(const ipc_endpoint *ep, int *out, err *e);
+/* As try, but waits for the connection. */
+int ipc__port_take(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *c, int *out, err *e);
+/* A session is armed: the runtime, if it is held, may go on. */
+void ipc__port_armed(const ipc_endpoint *ep);
+
 /* ---- proc.c: one process, as /proc tells it ---------------------------------------------------------------------- */
 typedef struct ipc__proc {
     pid_t pid, nspid;

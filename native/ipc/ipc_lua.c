@@ -7,13 +7,14 @@
 #include "base/utf.h"
 #include "host/host.h"
 #include "ipc/ipc.h"
+#include "ipc/port_lua.h"
 
 #define JOB_TYPE    "lunette.ipc.job"
 #define TMPDIRS_MAX 64
 
 int luaopen_lunette_ipc(lua_State *L);
 
-typedef enum job_op { JOB_DISCOVER, JOB_RESOLVE, JOB_INFO, JOB_PING, JOB_ENVIRONMENT } job_op;
+typedef enum job_op { JOB_DISCOVER, JOB_RESOLVE, JOB_INFO, JOB_PING, JOB_ENVIRONMENT, JOB_RESUME } job_op;
 typedef struct job {
     job_op op;
     pid_t pid;
@@ -49,6 +50,7 @@ static int ask(job *j, const ipc_discover_cfg *cfg)
     int64_t deadline = deadline_in_ms(j->timeout_ms);
     int rc = ipc_resolve(j->pid, cfg, &j->ep, &j->e);
     if (rc < 0) return rc;
+    if (j->op == JOB_RESUME) return ipc_resume(&j->ep, deadline, &j->cancel, &j->e);
     if (j->op == JOB_ENVIRONMENT) return ipc_environment(&j->ep, deadline, &j->cancel, &j->text, &j->e);
     return ipc_process_info(&j->ep, deadline, &j->cancel, &j->info, &j->e);
 }
@@ -65,6 +67,7 @@ static void job_work(void *arg)
         break;
     case JOB_INFO:
     case JOB_PING:
+    case JOB_RESUME:
     case JOB_ENVIRONMENT: j->rc = ask(j, &cfg); break;
     }
 }
@@ -213,6 +216,7 @@ static int push_job(lua_State *L, future *f, void *arg)
     case JOB_DISCOVER: push_list(L, &j->list); break;
     case JOB_RESOLVE: push_endpoint(L, &j->ep); break;
     case JOB_INFO: push_info(L, &j->info); break;
+    case JOB_RESUME:
     case JOB_PING: lua_pushboolean(L, 1); break;
     case JOB_ENVIRONMENT: push_environment(L, &j->text); break;
     } // box result
@@ -305,13 +309,19 @@ static int l_ask(lua_State *L, job_op op)
 static int l_resolve(lua_State *L) { return l_ask(L, JOB_RESOLVE); }
 static int l_process_info(lua_State *L) { return l_ask(L, JOB_INFO); }
 static int l_environment(lua_State *L) { return l_ask(L, JOB_ENVIRONMENT); }
+static int l_resume(lua_State *L) { return l_ask(L, JOB_RESUME); }
 static int l_ping(lua_State *L) { return l_ask(L, JOB_PING); }
 
 int luaopen_lunette_ipc(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"discover", l_discover},       {"resolve", l_resolve}, {"process_info", l_process_info},
-        {"environment", l_environment}, {"ping", l_ping},       {NULL, NULL},
+        {"discover", l_discover},
+        {"resolve", l_resolve},
+        {"process_info", l_process_info},
+        {"environment", l_environment},
+        {"ping", l_ping},
+        {"resume", l_resume},
+        {NULL, NULL},
     };
     if (luaL_newmetatable(L, JOB_TYPE)) { // meta
         lua_pushcfunction(L, l_job_gc);
@@ -319,5 +329,6 @@ int luaopen_lunette_ipc(lua_State *L)
     }
     lua_pop(L, 1);
     luaL_newlib(L, functions); // ipc
+    port_lua__register(L);
     return 1;
 }

@@ -126,7 +126,7 @@ static void stop_failed(reader *r, const err *why)
 static int stop_connect_any(reader *r, err *e)
 {
     const ipc_endpoint *ep = &r->s->ep;
-    int rc = err_set(NULL, ERR_ENDPOINT_UNAVAILABLE, "no socket");
+    int rc = ep->port ? ipc__port_try(ep, &r->stop_fd, e) : err_set(NULL, ERR_ENDPOINT_UNAVAILABLE, "no socket");
     for (unsigned i = 0; i < ep->n_sockets && rc < 0; i++) {
         int sys;
         rc = ipc__connect_start(ep, ep->sockets[i].path, &r->stop_fd, &sys, e);
@@ -401,7 +401,9 @@ static int endpoint_copy(const ipc_endpoint *from, ipc_endpoint *to, err *e)
                          .nspid = from->nspid,
                          .start_time = from->start_time,
                          .uid = from->uid,
-                         .stopped = from->stopped};
+                         .stopped = from->stopped,
+                         .port = ipc__port_ref(from->port)};
+    memcpy(to->cookie, from->cookie, sizeof to->cookie);
     for (unsigned i = 0; i < from->n_sockets; i++) {
         to->sockets[i] = from->sockets[i];
         to->sockets[i].path = slice_dup(slice_str(from->sockets[i].path));
@@ -433,6 +435,7 @@ int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t
         s->refs = 2;
         rc = start_thread(s, e);
         if (rc < 0) s->refs = 1;
+        if (rc == 0) ipc__port_armed(&s->ep);
     }
     if (rc < 0) {
         session_unref(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fuzz_ipc.c: what a runtime, or whoever pretends to be one, can send: answers, ProcessInfo, environment blocks, file
- * names; what a client can send to the replayed process; and the rewriting of recorded blocks. The first byte chooses.
+ * names, advertise messages; what a client can send to the replayed process; and the rewriting of recorded blocks. The
+ * first byte chooses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "base/utf.h"
 #include "ipc/ipc_internal.h"
+#include "ipc/port.h"
 #include "ipc/replay_internal.h"
 
 static void check(bool holds)
@@ -101,18 +103,29 @@ static void shift(slice in)
     buf_fini(&out);
 }
 
+static void advertise(slice in)
+{
+    ipc_advertise ad;
+    err e = {0};
+    if (ipc_advertise_parse(in, &ad, &e) == 0)
+        check(in.n >= IPC_ADVERTISE_SIZE && memcmp(in.p, "ADVR_V1", 8) == 0);
+    else
+        check(e.kind == ERR_TRUNCATED || e.kind == ERR_PROTOCOL);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) return 0;
     slice in = slice_of(data + 1, size - 1);
-    switch (data[0] % 6) {
+    switch (data[0] % 7) {
     case 0: answer(in); break;
     case 1: info(in); break;
     case 2: environment(in); break;
     case 3: request(in); break;
     case 4: name(in); break;
     case 5: shift(in); break;
+    case 6: advertise(in); break;
     }
     return 0;
 }

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* port_lua.c: the part of `lunette.ipc` about reverse-connect ports (docs/native-api.md). A port is userdata, born
+ * closed; what waits runs on a worker thread. */
+#include "ipc/port_lua.h"
+
+#include <stdlib.h>
+
+#include "host/host.h"
+#include "ipc/ipc_internal.h"
+#include "ipc/port.h"
+
+#define PORT_TYPE "lunette.ipc.port"
+
+typedef enum ask { ASK_FIRST, ASK_RESUMED } ask;
+typedef struct wait_job {
+    ask what;
+    ipc_port *port; /* a reference */
+    int64_t deadline_ns;
+    ipc_cancel cancel;
+    future *f;
+    ipc_port_runtime runtime;
+    int rc;
+    err e;
+} wait_job;
+
+static void job_free(void *arg)
+{
+    wait_job *j = arg;
+    ipc_cancel_fini(&j->cancel);
+    ipc__port_unref(j->port);
+    free(j);
+}
+
+static void job_work(void *arg)
+{
+    wait_job *j = arg;
+    switch (j->what) {
+    case ASK_FIRST: j->rc = ipc_port_wait(j->port, j->deadline_ns, &j->cancel, &j->runtime, &j->e); break;
+    case ASK_RESUMED: j->rc = ipc_port_wait_resumed(j->port, j->deadline_ns, &j->cancel, &j->e); break;
+    }
+}
+
+static void job_cancel(void *owner) { ipc_cancel_fire(&((wait_job *)owner)->cancel); }
+
+static void job_done(void *arg)
+{
+    wait_job *j = arg;
+    future *f = j->f;
+    if (j->rc < 0) {
+        future_fail(f, &j->e);
+        job_free(j);
+    } else
+        future_resolve(f, j, job_free);
+    future_unref(f);
+}
+
+static ipc_port **check_port(lua_State *L) { return luaL_checkudata(L, 1, PORT_TYPE); }
+
+static int push_closed(lua_State *L)
+{
+    err e = {0};
+    (void)err_set(&e, ERR_NOT_FOUND, "the port is closed");
+    return host_push_err(L, &e);
+}
+
+static void push_runtime(lua_State *L, const ipc_port_runtime *r)
+{
+    char guid[37];
+    ipc_guid_text(r->cookie, guid);
+    lua_createtable(L, 0, 5); // runtime
+    lua_pushinteger(L, r->pid);
+    lua_setfield(L, -2, "pid");
+    lua_pushinteger(L, (lua_Integer)r->nspid);
+    lua_setfield(L, -2, "nspid");
+    lua_pushstring(L, guid);
+    lua_setfield(L, -2, "cookie");
+    lua_pushboolean(L, r->resumed);
+    lua_setfield(L, -2, "resumed");
+    lua_pushboolean(L, r->gone);
+    lua_setfield(L, -2, "gone");
+}
+
+static int push_first(lua_State *L, future *f, void *arg)
+{
+    (void)arg;
+    wait_job *j = future_take(f);
+    ipc_port_runtime r = j->runtime;
+    job_free(j);
+    push_runtime(L, &r);
+    return 1;
+}
+
+static int l_wait_for(lua_State *L, ask what)
+{
+    ipc_port **box = check_port(L);
+    lua_Integer ms = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, ms > 0 && ms <= 86400000, 2, "a time-out is 1 to 86400000 ms");
+    if (!*box) return push_closed(L);
+    err e = {0};
+    wait_job *j = mem_calloc(1, sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    *j = (wait_job){.what = what, .port = ipc__port_ref(*box), .deadline_ns = deadline_in_ms(ms), .cancel = {-1}};
+    int rc = ipc_cancel_init(&j->cancel, &e);
+    j->f = rc == 0 ? future_new(host_loop(L), job_cancel, j) : NULL;
+    future *f = j->f ? future_ref(j->f) : NULL;
+    if (rc == 0 && (!f || !loop_work(host_loop(L), job_work, job_done, j)))
+        rc = err_set(&e, ERR_NO_MEMORY, "no thread to wait for a runtime");
+    if (rc == 0) return host_await(L, f, -1, what == ASK_FIRST ? push_first : NULL, NULL);
+    future_unref(f);
+    future_unref(j->f);
+    job_free(j);
+    return host_push_err(L, &e);
+}
+
+static int l_wait(lua_State *L) { return l_wait_for(L, ASK_FIRST); }
+
+static int l_wait_resumed(lua_State *L) { return l_wait_for(L, ASK_RESUMED); }
+
+static int l_release(lua_State *L)
+{
+    ipc_port **box = check_port(L);
+    if (*box) ipc_port_release(*box);
+    return 0;
+}
+
+static int l_stats(lua_State *L)
+{
+    ipc_port **box = check_port(L);
+    ipc_port_stats s = *box ? ipc_port_stats_of(*box) : (ipc_port_stats){0};
+    const struct {
+        const char *name;
+        unsigned n;
+    } all[] = {{"runtimes", s.runtimes}, {"resumed", s.resumed}, {"rejected", s.rejected}, {"dropped", s.dropped}};
+    lua_createtable(L, 0, 4); // stats
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        lua_pushinteger(L, all[i].n);
+        lua_setfield(L, -2, all[i].name);
+    }
+    return 1;
+}
+
+static int l_close(lua_State *L)
+{
+    ipc_port **box = check_port(L);
+    ipc_port *p = *box;
+    *box = NULL;
+    ipc_port_close(p);
+    return 0;
+}
+
+/* port.path, else a method. */
+static int l_index(lua_State *L)
+{
+    ipc_port **box = check_port(L);
+    const char *key = luaL_checkstring(L, 2);
+    if (strcmp(key, "path") == 0) {
+        lua_pushstring(L, *box ? ipc_port_path(*box) : NULL);
+        return 1;
+    }
+    lua_pushvalue(L, 2);
+    lua_rawget(L, lua_upvalueindex(1));
+    return 1;
+}
+
+/* ipc.listen{dir=?} */
+static int l_listen(lua_State *L)
+{
+    const char *dir = NULL;
+    lua_settop(L, 1);
+    if (!lua_isnil(L, 1)) {
+        luaL_checktype(L, 1, LUA_TTABLE);
+        lua_getfield(L, 1, "dir"); // opts dir
+        dir = luaL_optstring(L, -1, NULL);
+    }
+    ipc_port **box = lua_newuserdatauv(L, sizeof *box, 0); // … port
+    *box = NULL;
+    luaL_setmetatable(L, PORT_TYPE);
+    err e = {0};
+    if (ipc_port_open(dir, box, &e) < 0) return host_push_err(L, &e);
+    return 1;
+}
+
+void port_lua__register(lua_State *L)
+{
+    static const luaL_Reg methods[] = {{"wait", l_wait},   {"release", l_release}, {"wait_resumed", l_wait_resumed},
+                                       {"stats", l_stats}, {"close", l_close},     {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+    luaL_newmetatable(L, PORT_TYPE); // … meta
+    luaL_setfuncs(L, meta, 0);
+    luaL_newlib(L, methods);         // … meta methods
+    lua_pushcclosure(L, l_index, 1); // … meta index
+    lua_setfield(L, -2, "__index");  // … meta
+    lua_pop(L, 1);                   // …
+    lua_pushcfunction(L, l_listen);  // ipc listen
+    lua_setfield(L, -2, "listen");   // ipc
+}
