@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 ---@meta
--- luacheck: ignore 212
+-- luacheck: ignore 212 241
 -- lunette.proc: /proc, cgroups, the kernel. What is unknown is left out of a table; it is never 0. See docs/native-api-proc.md.
 
 ---@class lunette.proc
@@ -15,6 +15,23 @@ function proc.at(root) end
 ---@return LunetteErr? err
 ---@nodiscard
 function proc.pids() end
+
+--- A process whose end is wanted.
+---@class LunetteProcWatch
+local Watch = {}
+
+--- nil while it runs; then how it ended, an empty table when the system did not tell.
+---@return { code?: integer, signal?: integer, core?: boolean }?
+---@nodiscard
+function Watch:ended() end
+
+function Watch:close() end
+
+---@param pid integer
+---@return LunetteProcWatch?
+---@return LunetteErr? err
+---@nodiscard
+function proc.watch(pid) end
 
 ---@class LunetteProcStat
 ---@field pid integer

@@ -138,6 +138,24 @@ typedef struct kn_fds {
 } kn_fds;
 int kn_fds_of(const char *root, int pid, kn_fds *out, err *e);
 
+/* ---- a process: its end ---- */
+typedef struct kn_exit {
+    bool known; /* false: it ended, and this kernel did not tell how */
+    int code;   /* of a normal end: 0 to 255 */
+    int signal; /* that ended it, or 0 */
+    bool core;  /* the kernel wrote a core file */
+} kn_exit;
+/* Starts to watch a process, which need not be ours. A descriptor to close, or ERR_PROCESS_NOT_FOUND, ERR_NOT_SUPPORTED
+ * (before Linux 5.3), ERR_IO. A zombie can be watched still. */
+int kn_watch_open(int pid, err *e);
+/* False: it runs. True: it ended, *out says how. Unknown becomes known at times when asked again: a zombie hides its
+ * status from strangers, and from Linux 6.15 on it can be had once the parent has taken note. Never blocks. */
+bool kn_watch_ended(int fd, int pid, kn_exit *out);
+/* A wait status (man wait(2)) in its parts. */
+void kn_exit_of_status(int status, kn_exit *out);
+/* The wait status in /proc/PID/stat of a zombie; false for a process that is none, or a text that is no stat. */
+bool kn_parse_zombie(slice stat, int *status);
+
 /* ---- cgroups ---- */
 typedef enum kn_cgroup_version { KN_CGROUP_NONE, KN_CGROUP_V1, KN_CGROUP_V2 } kn_cgroup_version;
 typedef struct kn_cgroup_ids { /* /proc/PID/cgroup */

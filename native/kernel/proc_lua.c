@@ -214,6 +214,8 @@ static int l_stat(lua_State *L)
     return 1;
 }
 
+static int l_watch(lua_State *L) { return pl__watch(L, check_pid(L, 1)); }
+
 static int l_status(lua_State *L)
 {
     kn_status s;
@@ -400,6 +402,7 @@ static int l_at(lua_State *L);
 static const luaL_Reg functions[] = {{"at", l_at},
                                      {"pids", l_pids},
                                      {"stat", l_stat},
+                                     {"watch", l_watch},
                                      {"status", l_status},
                                      {"cmdline", l_cmdline},
                                      {"environ", l_environ},
@@ -434,6 +437,7 @@ int luaopen_lunette_proc(lua_State *L)
     lua_pushcfunction(L, l_job_gc);
     lua_setfield(L, -2, "__gc");
     lua_pop(L, 1);
+    pl__watch_type(L);
     luaL_newlibtable(L, functions); // lib
     lua_pushliteral(L, "");         // lib root
     luaL_setfuncs(L, functions, 1); // lib

@@ -23,4 +23,8 @@ void pl__push_rollup(lua_State *L, const kn_rollup *r);
 void pl__push_fds(lua_State *L, const kn_fds *f);
 void pl__push_cgroup(lua_State *L, const kn_cgroup *g);
 
+/* proc_watch_lua.c. Makes the type of a watch, once a state; and pushes a watch of a process, or nil, err. */
+void pl__watch_type(lua_State *L);
+int pl__watch(lua_State *L, int pid);
+
 #endif

@@ -103,6 +103,39 @@ describe("lunette.proc", function()
     assert.equal("Cancelled", err.kind)
   end)
 
+  it("watches a process until it ends, and says how", function()
+    local watch <close> = assert(proc.watch(sys.pid))
+    assert.is_nil(watch:ended())
+    local dir = assert(loop.exec { argv = { "mktemp", "-d" } }).stdout:match("%S+")
+    local script = ("mkfifo %s/go; echo $$ > %s/pid; read word < %s/go; exit 5"):format(dir, dir, dir)
+    local child = loop.spawn(function() return loop.exec { argv = { "sh", "-c", script } } end)
+    local pid
+    repeat
+      loop.sleep_ms(5)
+      pid = tonumber((fs.read(dir .. "/pid", 100) or ""):match("^(%d+)\n"))
+    until pid
+    local other <close> = assert(proc.watch(pid))
+    assert.is_nil(other:ended())
+    local go = assert(io.open(dir .. "/go", "w"))
+    go:write("go\n")
+    go:close()
+    assert.equal(5, child:await().code)
+    local ended = assert.is_table(other:ended())
+    assert.same({ code = ended.code and 5 }, ended) -- an older kernel forgets it with the child
+    loop.exec { argv = { "rm", "-rf", dir } }
+  end)
+
+  it("cannot watch what is not there, or with a closed watch", function()
+    local watch, err = proc.watch(2147483647)
+    assert.is_nil(watch)
+    assert.equal("ProcessNotFound", err.kind)
+    watch = assert(proc.watch(sys.pid))
+    watch:close()
+    watch:close()
+    assert.has_error(function() return watch:ended() end)
+    assert.has_error(function() return proc.watch(0) end)
+  end)
+
   it("asks the kernel what is allowed here", function()
     local host = proc.host()
     assert.equal("number", math.type(host.uid) == "integer" and "number")
