@@ -34,12 +34,16 @@ internal sealed class Throwing(int n) : Work
     private static void ThrowOrder(int i) => throw new OrderException($"order {i}", new KeyNotFoundException($"no stock {i}"));
 }
 
-/// <summary>Handled exceptions, DONE, then one that nobody handles, on a thread named "crash".</summary>
+/// <summary>Handled exceptions, DONE, then one that nobody handles, on a thread named "crash". As in many a service, a last handler takes its
+/// time before the process goes; without it the runtime is gone before it has sent the event of the last exception.</summary>
 internal sealed class Crashing(int n) : Work
 {
+    private const int LastWordsMs = 500;
+
     protected override string Do()
     {
         for (int i = 1; i <= n; i++) Throwing.Catch(Throwing.ThrowInvalid, i);
+        AppDomain.CurrentDomain.UnhandledException += (_, _) => Thread.Sleep(LastWordsMs);
         Program.Say($"DONE handled={n} unhandled=1");
         new Thread(CrashNow) { Name = "crash" }.Start();
         Thread.Sleep(Timeout.Infinite); // the process dies with the other thread

@@ -1,0 +1,80 @@
+-- SPDX-License-Identifier: MIT
+-- Records the sessions beside it: lunette lua tests/data/recordings/record.lua TARGET OUT_DIR [NAME...]
+-- TARGET is a lunette-target of .NET 10 (see README.md). Each recording begins before `go` and ends after DONE, whose line is printed.
+package.path = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../../live/?.lua;" .. package.path
+local events = require("lunette.events")
+local fs = require("lunette.fs")
+local h = require("harness")
+local loop = require("lunette.loop")
+
+local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
+local NAMES <const> = 0x138 -- rundown: the loader's and both compilers' methods, at the end
+local NONE <const> = 0
+
+local function runtime(keywords, level) return { name = RUNTIME, keywords = keywords, level = level } end
+
+local recipes = {
+  { name = "throw", args = { "throw", "10" }, rundown = NAMES, providers = { runtime(0x8000, 4) } },
+  -- the process dies: no rundown, so methods are named as they are compiled or fetched
+  { name = "crash", args = { "crash", "3" }, rundown = NAMES, dies = true, providers = { runtime(0x2000008038, 5) } },
+  { name = "fights", args = { "fights", "40" }, rundown = NAMES, providers = { runtime(0x4000, 4) } },
+  { name = "waits", args = { "waits", "20" }, rundown = NAMES, providers = { runtime(0x40000000000, 5) } },
+  { name = "gcs", args = { "gcs", "5" }, rundown = NONE, providers = { runtime(0x1, 4) } },
+  { name = "bgc", args = { "bgc", "5" }, rundown = NONE, providers = { runtime(0x1, 4) } },
+  {
+    name = "datas", args = { "datas", "8" }, rundown = NONE, environment = { DOTNET_gcServer = "1" }, seconds = 4,
+    providers = { runtime(0x1, 4) },
+  },
+  { name = "alloc", args = { "alloc", "5000" }, rundown = NAMES, providers = { runtime(0x80000000000, 4) } },
+  { name = "jit", args = { "jit", "100" }, rundown = NONE, providers = { runtime(0x1000000030, 5) } },
+  {
+    name = "pool", args = { "pool", "40" }, rundown = NAMES,
+    providers = { runtime(0x10000, 4), { name = "System.Diagnostics.Eventing.FrameworkEventSource", keywords = 0x2, level = 5 } },
+  },
+  { name = "starve", args = { "starve", "40" }, rundown = NONE, seconds = 5, providers = { runtime(0x10000, 4) } },
+  {
+    name = "source", args = { "source", "100" }, rundown = NAMES,
+    providers = { { name = "Lunette-Demo", keywords = "0xffffffffffffffff", level = 5 } },
+  },
+  {
+    name = "services", args = { "di" }, rundown = NONE,
+    providers = { runtime(0x8, 4), { name = "Microsoft-Extensions-DependencyInjection", keywords = "0xffffffffffffffff", level = 5 } },
+  },
+}
+
+--- Runs one recipe; returns the target's DONE line and the session's summary.
+local function record(target_path, recipe, path)
+  local target <close> = h.start({ target_path, table.unpack(recipe.args) }, recipe.name, recipe.environment)
+  local source <close> = assert(events.open {
+    pid = target.pid, save_to = path, buffer_mb = 64, rundown = recipe.rundown, stacks = true, providers = recipe.providers,
+    want = { { provider = "-none-" } },
+  })
+  target:command("go", "^GOING")
+  if recipe.seconds then
+    assert(loop.sleep_ms(recipe.seconds * 1000))
+    target:command("stop", "^STOPPED")
+  end
+  local done = recipe.name == "starve" and "no DONE" or target:line("^DONE")
+  if recipe.dies then h.wait_for("the end of the target", h.START_MS, function() return target.child.exit end) end
+  local summary = assert(source:stop(30000))
+  return done, summary
+end
+
+local target, out = arg[1], arg[2]
+if not out then
+  io.stderr:write("usage: lunette lua tests/data/recordings/record.lua TARGET OUT_DIR [NAME...]\n")
+  return 2
+end
+local asked = {}
+for i = 3, #arg do asked[arg[i]] = true end
+for _, recipe in ipairs(recipes) do
+  if not next(asked) or asked[recipe.name] then
+    local path = out .. "/" .. recipe.name .. ".nettrace"
+    fs.remove(path)
+    local done, s = record(target, recipe, path)
+    print(("%s: %s"):format(recipe.name, done))
+    print(("  %d events, %d bytes, %d lost, complete: %s"):format(s.events, s.bytes, s.lost, tostring(s.complete)))
+  end
+end
+h.cleanup()
+return 0
