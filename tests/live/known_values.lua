@@ -1,8 +1,17 @@
 -- SPDX-License-Identifier: MIT
--- What the target's "counters" mode must show, whoever looks: see tests/targets/Instruments.cs.
+-- What the test target says that it did, and what its "counters" mode must show, whoever looks: see tests/targets.
 local h = require("harness")
 
 local M = {}
+
+--- Waits until a mode with an end of its own is DONE, and gives what it did: `{ thrown = 60, wait_total_ms = 812.5, ... }`.
+---@param target table   see harness.target
+---@return table<string, number>
+function M.did(target)
+  local did = {}
+  for name, value in target:line("^DONE "):gmatch("([%w_]+)=(%S+)") do did[name] = math.tointeger(value) or tonumber(value) end
+  return did
+end
 
 --- The rows of EventSource Lunette-Test.
 function M.event_counters(rows)
