@@ -30,6 +30,7 @@ local events = {}
 ---@field name string
 ---@field id integer
 ---@field version integer
+---@field level integer    0 LogAlways to 5 Verbose
 ---@field time_ns integer  since the session's start
 ---@field unix_ns integer
 ---@field thread integer

@@ -109,13 +109,14 @@ static bool is_zero(const uint8_t guid[16])
 
 void event_lua__push(lua_State *L, const source_record *r)
 {
-    lua_createtable(L, 0, 10); // ev
+    lua_createtable(L, 0, 11); // ev
     push_slice(L, r->kind->provider);
     lua_setfield(L, -2, "provider");
     push_slice(L, r->kind->display);
     lua_setfield(L, -2, "name");
     set_int(L, "id", r->kind->id);
     set_int(L, "version", r->kind->version);
+    set_int(L, "level", r->kind->level);
     set_int(L, "time_ns", r->time_ns);
     set_int(L, "unix_ns", r->unix_ns);
     set_int(L, "thread", (int64_t)r->thread);
