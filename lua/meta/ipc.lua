@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 ---@meta
--- luacheck: ignore 212
+-- luacheck: ignore 212 241
 -- lunette.ipc: the runtime's diagnostics socket. Every function waits, but for listen.
 
 ---@class lunette.ipc

@@ -127,9 +127,55 @@ function loop.exec(what) end
 ---@param code? integer
 function loop.exit(code) end
 
---- Runs fn as a task whenever the signal comes.
----@param name "HUP"|"USR1"|"USR2"|"WINCH"
----@param fn fun()
+---@class LunetteChildOptions
+---@field argv string[]       without a slash, argv[1] is looked for in PATH
+---@field env? table<string, string|false>  changes of our environment; false leaves a variable out
+---@field cwd? string         where it starts; a relative argv[1] with a slash is looked for there
+---@field stdin? "null"|"inherit"
+---@field stdout? "null"|"inherit"|"lines"
+---@field stderr? "null"|"inherit"|"lines"
+---@field group? boolean      it leads a process group: kill reaches all of it, and what is left of it ends with it
+---@field dies_with_us? boolean  SIGKILL when this process ends, even if that was killed itself
+
+---@class LunetteChild
+---@field pid integer
+local Child = {}
+
+--- Waits for the next line of a stream that is "lines". NotFound: the output has ended.
+---@param timeout_ms? integer
+---@return { text: string, stream: "stdout"|"stderr", cut?: true }?
+---@return LunetteErr? err
+---@nodiscard
+function Child:line(timeout_ms) end
+
+--- Waits for its end.
+---@param timeout_ms? integer
+---@return { code?: integer, signal?: integer }?
+---@return LunetteErr? err
+---@nodiscard
+function Child:wait(timeout_ms) end
+
+---@param name? "TERM"|"KILL"|"INT"|"HUP"|"QUIT"
+function Child:kill(name) end
+
+---@return integer  lines that came while 1,024 waited to be taken
+---@nodiscard
+function Child:dropped() end
+
+--- Kills it if it still runs, and lets it go. Also `<close>`.
+function Child:close() end
+
+--- Starts a program that runs beside the task. Does not wait.
+---@param options LunetteChildOptions
+---@return LunetteChild?
+---@return LunetteErr? err
+---@nodiscard
+function loop.child(options) end
+
+--- Runs fn as a task whenever the signal comes. by_terminal: a key of the terminal sent it, and to the whole foreground group. INT and
+--- TERM, which end the process in good order, do so no more once they are taken.
+---@param name "HUP"|"INT"|"QUIT"|"TERM"|"USR1"|"USR2"|"WINCH"
+---@param fn fun(by_terminal: boolean)
 ---@return true?
 ---@return LunetteErr? err
 function loop.on_signal(name, fn) end

@@ -152,7 +152,7 @@ static int job_start(job *j, const char *const *argv, err *e)
 }
 
 /* A program without a slash is looked for in PATH. Pushes the path; NULL when it is nowhere. */
-static const char *push_program(lua_State *L, const char *name)
+const char *loop_lua__push_program(lua_State *L, const char *name)
 {
     if (strchr(name, '/')) return lua_pushstring(L, name);
     const char *dirs = getenv("PATH");
@@ -185,7 +185,7 @@ static const char **push_argv(lua_State *L)
         lua_pop(L, 1);                     // … argv box
     }
     argv[n] = NULL;
-    const char *program = push_program(L, argv[0]); // … argv box program
+    const char *program = loop_lua__push_program(L, argv[0]); // … argv box program
     if (!program) return NULL;
     argv[0] = program;
     return argv;

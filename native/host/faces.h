@@ -16,6 +16,10 @@ int luaopen_lunette_sys(lua_State *L);    /* lunette.sys */
 void loop_lua__channels(lua_State *L); /* registers the channel's metatable */
 int loop_lua__channel(lua_State *L);   /* loop.channel */
 int loop_lua__exec(lua_State *L);      /* loop.exec */
+void loop_lua__children(lua_State *L); /* registers the child's metatable */
+int loop_lua__child(lua_State *L);     /* loop.child */
+/* Pushes the path of a program, looked for in PATH when its name has no slash; NULL when it is nowhere. */
+const char *loop_lua__push_program(lua_State *L, const char *name);
 
 /* What lunette.sys tells of this process; set once, before it is opened. The strings must outlive the state. */
 typedef struct sys_info {

@@ -218,7 +218,8 @@ static int l_timer_cancel(lua_State *L)
 static const struct {
     const char *name;
     int signo;
-} SIGNALS[] = {{"HUP", SIGHUP}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"WINCH", SIGWINCH}};
+} SIGNALS[] = {{"HUP", SIGHUP},   {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"WINCH", SIGWINCH},
+               {"QUIT", SIGQUIT}, {"INT", SIGINT},   {"TERM", SIGTERM}};
 
 static void signal_came(void *arg, int signo)
 {
@@ -228,10 +229,12 @@ static void signal_came(void *arg, int signo)
     lua_rawgetp(M, LUA_REGISTRYINDEX, &SIGNALS_KEY); // handlers
     lua_rawgeti(M, -1, signo);                       // handlers fn
     lua_remove(M, -2);                               // fn
-    if (!host_spawn(h, 0, NULL, NULL)) log_msg(LOG_ERROR, "lua", "no memory for the task of signal %d", signo);
+    lua_pushboolean(M, loop_signal_by_kernel(h->l)); // fn by_terminal
+    if (!host_spawn(h, 1, NULL, NULL)) log_msg(LOG_ERROR, "lua", "no memory for the task of signal %d", signo);
 }
 
-/* loop.on_signal(name, fn): HUP, USR1, USR2, WINCH. INT and TERM end the process in good order: see loop.on_cleanup. */
+/* loop.on_signal(name, fn): fn(by_terminal) runs at each. INT and TERM, which end the process in good order, do not any
+ * more once they are taken: for a command that hands them on. */
 static int l_on_signal(lua_State *L)
 {
     const char *name = luaL_checkstring(L, 1);
@@ -239,7 +242,7 @@ static int l_on_signal(lua_State *L)
     int signo = 0;
     for (size_t i = 0; i < sizeof SIGNALS / sizeof SIGNALS[0]; i++)
         if (strcmp(SIGNALS[i].name, name) == 0) signo = SIGNALS[i].signo;
-    luaL_argcheck(L, signo, 1, "must be HUP, USR1, USR2 or WINCH (INT and TERM end the process: use loop.on_cleanup)");
+    luaL_argcheck(L, signo, 1, "must be HUP, INT, QUIT, TERM, USR1, USR2 or WINCH");
     lua_settop(L, 2);
     if (lua_rawgetp(L, LUA_REGISTRYINDEX, &SIGNALS_KEY) == LUA_TNIL) {
         lua_newtable(L);                                 // name fn nil handlers
@@ -267,23 +270,15 @@ static int l_exit(lua_State *L)
     return 0;
 }
 
-static const luaL_Reg LOOP_FUNCS[] = {{"now_ms", l_now_ms},
-                                      {"now_ns", l_now_ns},
-                                      {"unix_ms", l_unix_ms},
-                                      {"cpu_ms", l_cpu_ms},
-                                      {"sleep_ms", l_sleep_ms},
-                                      {"spawn", l_spawn},
-                                      {"current", l_current},
-                                      {"on_cleanup", l_on_cleanup},
-                                      {"cancelled", l_cancelled},
-                                      {"set_budget", l_set_budget},
-                                      {"stats", l_stats},
-                                      {"channel", loop_lua__channel},
-                                      {"timer", l_timer},
-                                      {"exec", loop_lua__exec},
-                                      {"exit", l_exit},
-                                      {"on_signal", l_on_signal},
-                                      {NULL, NULL}};
+static const luaL_Reg LOOP_FUNCS[] = {{"now_ms", l_now_ms},       {"now_ns", l_now_ns},
+                                      {"unix_ms", l_unix_ms},     {"cpu_ms", l_cpu_ms},
+                                      {"sleep_ms", l_sleep_ms},   {"spawn", l_spawn},
+                                      {"current", l_current},     {"on_cleanup", l_on_cleanup},
+                                      {"cancelled", l_cancelled}, {"set_budget", l_set_budget},
+                                      {"stats", l_stats},         {"channel", loop_lua__channel},
+                                      {"timer", l_timer},         {"exec", loop_lua__exec},
+                                      {"child", loop_lua__child}, {"exit", l_exit},
+                                      {"on_signal", l_on_signal}, {NULL, NULL}};
 
 int luaopen_lunette_loop(lua_State *L)
 {
@@ -296,6 +291,7 @@ int luaopen_lunette_loop(lua_State *L)
     lua_setfield(L, -2, "__index");       // mt
     lua_pop(L, 1);                        //
     loop_lua__channels(L);
+    loop_lua__children(L);
     luaL_newlib(L, LOOP_FUNCS); // loop
     return 1;
 }

@@ -18,6 +18,7 @@ extern char **environ;
 struct loop_child {
     loop *l;
     pid_t pid;
+    bool own_group;
     int pidfd;
     loop_fd *watch;
     loop_timer *deadline;
@@ -62,6 +63,21 @@ static int plan_signals(posix_spawnattr_t *attr)
     return sys ? sys : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
+static int spawn_plain(const loop_child_cfg *cfg, const int from[3], pid_t *pid)
+{
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t attr;
+    posix_spawn_file_actions_init(&fa);
+    posix_spawnattr_init(&attr);
+    int sys = plan_descriptors(&fa, from);
+    if (!sys) sys = plan_signals(&attr);
+    char *const *argv = (char *const *)cfg->argv, *const *envp = (char *const *)cfg->envp;
+    if (!sys) sys = posix_spawn(pid, cfg->argv[0], &fa, &attr, argv, envp ? envp : environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&fa);
+    return sys;
+}
+
 static int spawn(const loop_child_cfg *cfg, pid_t *pid)
 {
     int copies[3] = {-1, -1, -1};
@@ -71,16 +87,9 @@ static int spawn(const loop_child_cfg *cfg, pid_t *pid)
         from[i] = lift(wanted[i], &copies[i]);
         if (wanted[i] >= 0 && from[i] < 0) sys = errno;
     }
-    posix_spawn_file_actions_t fa;
-    posix_spawnattr_t attr;
-    posix_spawn_file_actions_init(&fa);
-    posix_spawnattr_init(&attr);
-    if (!sys) sys = plan_descriptors(&fa, from);
-    if (!sys) sys = plan_signals(&attr);
-    char *const *argv = (char *const *)cfg->argv, *const *envp = (char *const *)cfg->envp;
-    if (!sys) sys = posix_spawn(pid, cfg->argv[0], &fa, &attr, argv, envp ? envp : environ);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&fa);
+    if (!sys)
+        sys = cfg->cwd || cfg->own_group || cfg->dies_with_us ? loop__fork_child(cfg, from, pid)
+                                                              : spawn_plain(cfg, from, pid);
     for (int i = 0; i < 3; i++) {
         if (copies[i] >= 0) close(copies[i]);
     }
@@ -121,6 +130,11 @@ static void finish(loop_child *c)
 {
     siginfo_t si = {0};
     int rc;
+    if (c->own_group) { /* while it is a zombie, its number is no other group's */
+        if (waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG | WNOWAIT) == 0 && si.si_pid != 0)
+            kill(-c->pid, SIGKILL);
+        si = (siginfo_t){0};
+    }
     do
         rc = waitid(P_PIDFD, (id_t)c->pidfd, &si, WEXITED | WNOHANG);
     while (rc < 0 && errno == EINTR);
@@ -162,7 +176,7 @@ int loop_child_start(loop *l, const loop_child_cfg *cfg, loop_child_fn done, voi
 {
     loop_child *c = mem_calloc(1, sizeof *c);
     if (!c) return err_set(e, ERR_NO_MEMORY, "no memory for a child process");
-    *c = (loop_child){.l = l, .pidfd = -1, .done = done, .arg = arg};
+    *c = (loop_child){.l = l, .pidfd = -1, .own_group = cfg->own_group, .done = done, .arg = arg};
     int sys = spawn(cfg, &c->pid);
     if (sys) {
         free(c);
@@ -186,7 +200,11 @@ int loop_child_start(loop *l, const loop_child_cfg *cfg, loop_child_fn done, voi
 
 void loop_child_kill(loop_child *c, int signo)
 {
-    if (c && c->pidfd >= 0) pidfd_send_signal(c->pidfd, signo, NULL, 0);
+    if (!c || c->pidfd < 0) return;
+    if (c->own_group)
+        kill(-c->pid, signo); /* not reaped yet, so the number is still its own */
+    else
+        pidfd_send_signal(c->pidfd, signo, NULL, 0);
 }
 
 pid_t loop_child_pid(const loop_child *c) { return c->pid; }

@@ -58,12 +58,21 @@ unsigned loop_work_pending(const loop *l);
 /* By signalfd; blocks signo in this thread and those it starts, so call it before others exist. A second call for the
  * same signal replaces the first. loop_free discards what is pending and unblocks. */
 int loop_signal(loop *l, int signo, void (*fn)(void *arg, int signo), void *arg, err *e);
+/* Inside such a call: the kernel sent the signal (a key of the terminal, whose whole foreground group got it too), not
+ * some process. */
+bool loop_signal_by_kernel(const loop *l);
 typedef struct loop_child loop_child;
 typedef struct loop_child_cfg {
     const char *const *argv;            /* argv[0] is a path; NULL-terminated */
     const char *const *envp;            /* NULL: inherit */
     int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null for in and out, inherited for err */
     int64_t deadline_ns;                /* then SIGKILL; DEADLINE_NEVER */
+    /* A program that is somebody else's, and ours to end. These three cost a fork, which takes longer the more memory
+     * we have. */
+    const char *cwd;   /* where it starts; NULL: here. A relative argv[0] is looked for there */
+    bool own_group;    /* it leads a process group: loop_child_kill reaches the group, and at its end, however it came,
+                          what is left of the group is killed */
+    bool dies_with_us; /* SIGKILL when the thread that started it ends, even if that was killed itself */
 } loop_child_cfg;
 typedef void (*loop_child_fn)(void *arg, int exit_code, int term_signal); /* exit_code is -1 when a signal ended it */
 /* By pidfd: no SIGCHLD handler, no foreign child is reaped. The child gets descriptors 0 to 2 only, and no blocked or

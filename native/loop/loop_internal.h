@@ -59,7 +59,8 @@ struct loop {
 
     int signal_fd;
     loop_fd *signal_watch;
-    sigset_t signals; /* those that we blocked */
+    sigset_t signals;      /* those that we blocked */
+    bool signal_by_kernel; /* the one being told of right now */
     void (*signal_fn[LOOP_SIGNALS])(void *arg, int signo);
     void *signal_arg[LOOP_SIGNALS];
 
@@ -103,5 +104,7 @@ int loop__init_workers(loop *l, err *e);
 void loop__stop_workers(loop *l); /* finishes all accepted work, runs its done() and joins the threads */
 void loop__free_signals(loop *l);
 void loop__kill_children(loop *l); /* kills, reaps and runs done() */
+/* fork.c: starts a child that posix_spawn cannot; from as spawn() has it. 0, or an errno. */
+int loop__fork_child(const loop_child_cfg *cfg, const int from[3], pid_t *pid);
 
 #endif

@@ -14,6 +14,7 @@ static void on_signal(void *arg, uint32_t events)
     struct signalfd_siginfo si;
     while (l->signal_fd >= 0 && read(l->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
         int signo = (int)si.ssi_signo;
+        l->signal_by_kernel = si.ssi_code == SI_KERNEL;
         if (signo > 0 && signo < LOOP_SIGNALS && l->signal_fn[signo]) l->signal_fn[signo](l->signal_arg[signo], signo);
     }
 }
@@ -43,6 +44,8 @@ int loop_signal(loop *l, int signo, void (*fn)(void *arg, int signo), void *arg,
     l->signal_arg[signo] = arg;
     return 0;
 }
+
+bool loop_signal_by_kernel(const loop *l) { return l->signal_by_kernel; }
 
 void loop__free_signals(loop *l)
 {

@@ -237,8 +237,7 @@ static void a_folder_that_the_variable_cannot_hold_gives_way(void **state)
     (void)state;
     static const char *const bad[] = {
         "/tmp/with,comma", "/tmp/with;semicolon", "relative", "",
-        "/tmp/"
-        "a-name-that-is-far-too-long-for-an-address-of-a-unix-socket-of-which-there-are-108-bytes-in-all-and-no-more"};
+        "/tmp/a-name-that-is-far-too-long-for-an-address-of-a-unix-socket-of-which-there-are-108-bytes"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ipc_port *p;
         assert_int_equal(ipc_port_open(bad[i], &p, NULL), 0);

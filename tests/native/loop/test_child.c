@@ -232,6 +232,165 @@ static void other_children_are_left_alone(void **state)
     assert_int_equal(WEXITSTATUS(status), 9);
 }
 
+/* ---- a program that is ours to end --------------------------------------------------------------------------------
+ */
+static loop_child *start_owned(loop *l, const char *script, int out_fd, ending *x)
+{
+    const char *argv[] = {"/bin/sh", "-c", script, NULL};
+    loop_child_cfg cfg = {.argv = argv,
+                          .stdin_fd = -1,
+                          .stdout_fd = out_fd,
+                          .stderr_fd = -1,
+                          .deadline_ns = DEADLINE_NEVER,
+                          .cwd = "/proc/self",
+                          .own_group = true,
+                          .dies_with_us = true};
+    loop_child *c = NULL;
+    err e = {0};
+    if (loop_child_start(l, &cfg, on_end, x, &c, &e) < 0) fail_msg("%s", e.message);
+    return c;
+}
+
+/* A line that the child printed. */
+static void read_line(int fd, char *to, size_t cap)
+{
+    size_t n = 0;
+    while (n + 1 < cap && read(fd, to + n, 1) == 1 && to[n] != '\n')
+        n++;
+    to[n] = '\0';
+}
+
+static pid_t number(const char *text) { return (pid_t)strtol(text, NULL, 10); }
+
+/* Whether the process is no more, or only waits to be reaped by whoever adopted it. */
+static bool ends(pid_t pid)
+{
+    char path[64], state = 0;
+    for (int i = 0; i < 2000; i++) {
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+        FILE *f = fopen(path, "r");
+        if (!f) return true;
+        int n = fscanf(f, "%*d (%*[^)]) %c", &state);
+        fclose(f);
+        if (n == 1 && state == 'Z') return true;
+        usleep(5000);
+    }
+    return false;
+}
+
+static void an_owned_child_starts_as_asked(void **state)
+{
+    loop *l = loop_in(state);
+    int p[2];
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    int kept = open("/proc/version", O_RDONLY); /* not close-on-exec */
+    assert_int_equal(signal(SIGUSR1, SIG_IGN) == SIG_ERR, 0);
+    ending x = {0};
+    loop_child *c = start_owned(l,
+                                "cat comm; ls -l /proc/$$/fd | grep -c /proc/version; cut -d' ' -f5 /proc/$$/stat; "
+                                "exec grep -E 'SigBlk|SigIgn' /proc/self/status",
+                                p[1], &x);
+    pid_t pid = loop_child_pid(c);
+    close(p[1]);
+    char line[256];
+    read_line(p[0], line, sizeof line);
+    assert_string_equal(line, "sh"); /* /proc/self of the child when it changed there, not ours */
+    read_line(p[0], line, sizeof line);
+    assert_string_equal(line, "0");
+    read_line(p[0], line, sizeof line);
+    assert_int_equal(number(line), pid); /* its own process group */
+    read_line(p[0], line, sizeof line);
+    assert_string_equal(line, "SigBlk:\t0000000000000000");
+    read_line(p[0], line, sizeof line);
+    assert_string_equal(line, "SigIgn:\t0000000000000000");
+    run_until(l, &x.count, 1);
+    assert_int_equal(x.code, 0);
+    (void)signal(SIGUSR1, SIG_DFL);
+    close(kept);
+    close(p[0]);
+}
+
+static void what_is_left_of_a_group_ends_with_its_leader(void **state)
+{
+    loop *l = loop_in(state);
+    int p[2];
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    ending x = {0};
+    start_owned(l, "trap '' HUP; sleep 60 & echo $!; exit 3", p[1], &x);
+    close(p[1]);
+    char line[32];
+    read_line(p[0], line, sizeof line);
+    run_until(l, &x.count, 1);
+    assert_int_equal(x.code, 3);
+    assert_true(number(line) > 0 && ends(number(line)));
+    close(p[0]);
+}
+
+static void a_signal_reaches_the_whole_group(void **state)
+{
+    loop *l = loop_in(state);
+    int p[2];
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    ending x = {0};
+    loop_child *c = start_owned(
+        l,
+        "trap 'wait; exit 4' USR1; sh -c 'trap \"echo told; exit\" USR1; echo up; while :; do sleep 0.01; done' & wait",
+        p[1], &x);
+    close(p[1]);
+    char line[32];
+    read_line(p[0], line, sizeof line);
+    assert_string_equal(line, "up");
+    loop_child_kill(c, SIGUSR1);
+    read_line(p[0], line, sizeof line);
+    assert_string_equal(line, "told"); /* the grandchild */
+    run_until(l, &x.count, 1);
+    assert_int_equal(x.code, 4);
+    close(p[0]);
+}
+
+static void an_owned_child_dies_with_us(void **state)
+{
+    (void)state;
+    int p[2];
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    pid_t we = fork();
+    if (we == 0) {
+        loop *l = NULL;
+        ending x = {0};
+        if (loop_new(&l, NULL) < 0) _exit(1);
+        start_owned(l, "echo $$; exec sleep 60", p[1], &x);
+        for (;;)
+            pause();
+    }
+    close(p[1]);
+    char line[32];
+    read_line(p[0], line, sizeof line);
+    assert_true(number(line) > 0);
+    assert_int_equal(kill(we, SIGKILL), 0);
+    assert_int_equal(waitpid(we, NULL, 0), we);
+    assert_true(ends(number(line)));
+    close(p[0]);
+}
+
+static void what_cannot_be_owned_is_an_error(void **state)
+{
+    loop *l = loop_in(state);
+    static const struct {
+        const char *path, *cwd;
+        int sys;
+    } cases[] = {{"/no/such/program", "/", ENOENT}, {"/etc", "/", EACCES}, {"/bin/true", "/no/such/folder", ENOENT}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *argv[] = {cases[i].path, NULL};
+        loop_child_cfg cfg = {argv, NULL, -1, -1, -1, DEADLINE_NEVER, cases[i].cwd, true, true};
+        err e = {0};
+        ending x = {0};
+        assert_true(loop_child_start(l, &cfg, on_end, &x, NULL, &e) < 0);
+        assert_int_equal(e.sys, cases[i].sys);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        assert_int_equal(errno, ECHILD);
+    }
+}
+
 static int use_child(void *arg)
 {
     (void)arg;
@@ -272,6 +431,11 @@ int main(void)
         loop_test(what_cannot_start_is_an_error),
         loop_test(loop_free_kills_and_reaps),
         loop_test(other_children_are_left_alone),
+        loop_test(an_owned_child_starts_as_asked),
+        loop_test(what_is_left_of_a_group_ends_with_its_leader),
+        loop_test(a_signal_reaches_the_whole_group),
+        cmocka_unit_test(an_owned_child_dies_with_us),
+        loop_test(what_cannot_be_owned_is_an_error),
         cmocka_unit_test(each_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
