@@ -119,17 +119,22 @@ static uint32_t intern(clr_methods *m, slice s)
     return id;
 }
 
-static slice to_utf8(clr_methods *m, slice utf16)
+/* Into *out, borrowed until the next call; cut at the cap. False: no memory. */
+static bool to_utf8(clr_methods *m, slice utf16, slice *out)
 {
     buf_reset(&m->scratch);
     if (utf16.n > 2 * CLR_METHOD_NAME_MAX) utf16.n = 2 * CLR_METHOD_NAME_MAX;
-    if (!utf16le_to_utf8(utf16, &m->scratch)) return (slice){0};
-    slice s = buf_view(&m->scratch);
-    s.n = utf8_cut(s, CLR_METHOD_NAME_MAX);
-    return s;
+    if (!utf16le_to_utf8(utf16, &m->scratch)) return false;
+    *out = buf_view(&m->scratch);
+    out->n = utf8_cut(*out, CLR_METHOD_NAME_MAX);
+    return true;
 }
 
-static uint32_t intern16(clr_methods *m, slice utf16) { return intern(m, to_utf8(m, utf16)); }
+static uint32_t intern16(clr_methods *m, slice utf16)
+{
+    slice s;
+    return to_utf8(m, utf16, &s) ? intern(m, s) : CLR__NO_TEXT;
+}
 
 /* The three names where the cursor stands. False: damaged (*c failed), or no room. */
 static bool read_text3(clr_methods *m, cursor *c, clr__text3 *out)
@@ -191,7 +196,9 @@ static int take_module(clr_methods *m, clr__row_kind kind, cursor *c)
     cursor_skip(c, 8); /* ModuleFlags, Reserved1 */
     slice path = cursor_utf16z(c, SIZE_MAX);
     if (!cursor_ok(c)) return -ERR_MALFORMED;
-    slice stem = file_stem(to_utf8(m, path));
+    slice stem;
+    if (!to_utf8(m, path, &stem)) return -ERR_LIMIT;
+    stem = file_stem(stem);
     uint32_t name = stem.n ? intern(m, stem) : CLR__NO_TEXT, at = module_of(m, id);
     if (at == UINT32_MAX || (stem.n && name == CLR__NO_TEXT)) return -ERR_LIMIT;
     /* another name at the same address, its unload unseen: what was loaded from the old one keeps it */
@@ -210,7 +217,8 @@ static int take_assembly(clr_methods *m, bool first_version, cursor *c)
     cursor_skip(c, first_version ? 8 + 4 : 16 + 4); /* AppDomainID, BindingID, AssemblyFlags */
     slice full = cursor_utf16z(c, SIZE_MAX);
     if (!cursor_ok(c)) return -ERR_MALFORMED;
-    slice name = to_utf8(m, full);
+    slice name;
+    if (!to_utf8(m, full, &name)) return -ERR_LIMIT;
     const uint8_t *comma = name.n ? memchr(name.p, ',', name.n) : NULL;
     if (comma) name.n = (size_t)(comma - name.p);
     uint32_t text = intern(m, name);
