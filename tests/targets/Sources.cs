@@ -78,10 +78,11 @@ internal sealed class FloodSource : EventSource
 }
 
 /// <summary>WorkStart and, InFlight starts later, WorkStop of the same id, on two threads until `stop`. Ids are unique, kinds "kind00" to "kind15"
-/// (low ones more often), weights 1 to 100. What was written while nobody listened is not counted.</summary>
+/// (low ones more often), weights 1 to 100. What was written while nobody listened is not counted. An array now and then keeps the
+/// collector at work, as in any service.</summary>
 internal sealed class Flood(int thousandPerSecond) : Work
 {
-    private const int Threads = 2, Kinds = 16, InFlight = 16, MaxDebtMs = 100;
+    private const int Threads = 2, Kinds = 16, InFlight = 16, MaxDebtMs = 100, PairsPerArray = 16, ArrayBytes = 8000;
     private static readonly string[] Names = Enumerable.Range(0, Kinds).Select(i => $"kind{i:00}").ToArray();
     private readonly long[] _starts = new long[Kinds], _weights = new long[Kinds];
     private long _stops;
@@ -139,6 +140,7 @@ internal sealed class Flood(int thousandPerSecond) : Work
                 log.WorkStart(Id(first, pairs), Names[kind], weight);
             }
             if (pairs >= InFlight) stops += Stop(log, Id(first, pairs - InFlight));
+            if (pairs % PairsPerArray == 0) Heap.Kept = new byte[ArrayBytes];
             pairs++;
         }
         for (long i = Math.Max(0, pairs - InFlight); i < pairs; i++) stops += Stop(log, Id(first, i));
