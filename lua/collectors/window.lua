@@ -23,10 +23,11 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field message string         of the progress reports
 
 ---@class WindowResult
----@field ended "deadline"|"stream-end"|"interrupted"|"event-limit"
+---@field ended "deadline"|"stream-end"|"interrupted"|"finished"|"event-limit"   finished: the early end that the program asks for
 ---@field elapsed_ms integer
 ---@field started_unix_ms integer
 ---@field summary table          of the source, see docs/native-api.md
+---@field reduced table?         what the program of spec.open holds
 
 local function feed(batch, on_event)
   for _, event in ipairs(batch) do on_event(event) end
@@ -53,6 +54,7 @@ local function read(source, spec, started_ms)
     elseif err.kind ~= "Timeout" or not spec.duration_ms then
       return nil, err
     end
+    if spec.open.program and source:finished() then return "finished" end
     if spec.interrupted and spec.interrupted() then return "interrupted" end
   end
 end
@@ -94,8 +96,13 @@ function M.run(ctx, spec)
   if not summary then return nil, err end
   err = drain(source, spec.on_event)
   if err then return nil, err end
+  local reduced
+  if spec.open.program then
+    reduced, err = source:result()
+    if not reduced then return nil, err end
+  end
   return {
-    ended = ended, elapsed_ms = elapsed, summary = summary,
+    reduced = reduced, ended = ended, elapsed_ms = elapsed, summary = summary,
     started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
   }
 end

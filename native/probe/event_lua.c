@@ -6,6 +6,7 @@
 
 #include "base/utf.h"
 #include "host/host.h"
+#include "probe/program_lua.h"
 
 #define NESTING_MAX 32 /* structs and arrays inside each other; deeper ones come out empty */
 
@@ -109,6 +110,13 @@ static bool is_zero(const uint8_t guid[16])
 
 void event_lua__push(lua_State *L, const source_record *r)
 {
+    if (!r->kind) {
+        lua_createtable(L, 0, 2);
+        set_int(L, "each", r->each);
+        program_lua__push_tlv(L, slice_of(r->payload, r->n));
+        lua_setfield(L, -2, "row");
+        return;
+    }
     lua_createtable(L, 0, 11); // ev
     push_slice(L, r->kind->provider);
     lua_setfield(L, -2, "provider");

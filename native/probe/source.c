@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -18,6 +19,14 @@
 
 #define WAKE_AT 256 /* events in a file's queue that are worth a wake before it is full */
 
+/* What the source knows of a kind of event. */
+typedef struct kind_use {
+    struct kind_use *next;
+    bool queue, rundown;
+    int methods; /* code for the map of methods */
+    probe_kind *probe;
+} kind_use;
+
 struct source {
     atomic_uint refs; /* the consumer's and the thread's */
     source_cfg cfg;
@@ -27,18 +36,28 @@ struct source {
     bool live;
     char *path;
     int save_fd;
+    kind_use *uses;
+
+    /* Over the reducers and the names: held by the reader while it reads, taken before `lock`. */
+    pthread_mutex_t engine_lock;
+    atomic_uint peekers; /* who wait for it: the reader lets them */
+    probe *engine;       /* NULL: no program */
+    clr_methods *methods;
+    bool names_wanted; /* the map was told which addresses matter */
+
+    int64_t last_ns;   /* time of the last event or sequence point; the reader's */
+    atomic_bool muted; /* stop of a file, or close: events are only counted */
+    atomic_bool closed;
 
     pthread_mutex_t lock; /* over what follows */
     pthread_cond_t room;
     source_record *head, *tail;
     size_t n, bytes;
     bool woken; /* wake was called and nothing was taken since */
-    bool muted; /* stop of a file, or close: events are only counted */
-    bool closed;
     bool ended;
+    bool finished, finish_told, finish_unseen;
     int64_t deadline_ns;
     int64_t started_ns, wish_ns;
-    int64_t last_ns; /* time of the last event or sequence point */
     source_summary sum;
 };
 
@@ -100,7 +119,7 @@ static bool name_is(slice s, const char *name) { return strlen(name) == s.n && m
 
 static bool wanted(const source *s, const nt_kind *k)
 {
-    if (s->cfg.n_want == 0) return true;
+    if (s->cfg.n_want == 0) return !s->engine;
     for (size_t i = 0; i < s->cfg.n_want; i++) {
         const source_want *w = &s->want[i];
         if (strlen(w->provider) != k->provider.n ||
@@ -114,7 +133,18 @@ static bool wanted(const source *s, const nt_kind *k)
 
 static int on_kind(void *arg, nt_kind *k)
 {
-    k->muted = !wanted(arg, k);
+    source *s = arg;
+    kind_use *u = mem_calloc(1, sizeof *u);
+    k->muted = !u;
+    if (!u) return 0;
+    u->next = s->uses;
+    s->uses = u;
+    k->user = u;
+    u->queue = wanted(s, k);
+    u->methods = s->methods ? clr_methods_kind(k) : 0;
+    u->rundown = slice_eq_str(k->provider, "Microsoft-Windows-DotNETRuntimeRundown");
+    u->probe = s->engine ? probe_bind(s->engine, k) : NULL;
+    k->muted = !u->queue && !u->methods && !u->probe;
     return 0;
 }
 
@@ -147,12 +177,17 @@ static void wake_locked(source *s)
 
 static bool full(const source *s) { return s->n >= s->cfg.queue_events || s->bytes >= s->cfg.queue_bytes; }
 
-/* A file has time: its reader waits for room. Returns false when the event is not to be kept. */
+/* A file has time: its reader waits for room, and lets go of the reducers meanwhile. Returns false when the event is
+ * not to be kept. */
 static bool make_room(source *s)
 {
     while (!s->live && full(s) && !s->muted && mono_ns() < s->deadline_ns) {
         wake_locked(s);
+        pthread_mutex_unlock(&s->engine_lock);
         (void)cond_wait_until(&s->room, &s->lock, s->deadline_ns);
+        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_lock(&s->engine_lock);
+        pthread_mutex_lock(&s->lock);
     }
     return !s->muted && !full(s);
 }
@@ -163,14 +198,12 @@ static bool give_up(const source *s)
     return s->closed || (!s->live && s->deadline_ns != DEADLINE_NEVER && mono_ns() >= s->deadline_ns);
 }
 
-static int on_event(void *arg, const nt_event *ev)
+/* Puts a record (NULL: there was no memory) into the queue. False: it was dropped. */
+static bool enqueue(source *s, source_record *r)
 {
-    source *s = arg;
-    source_record *r = record_of(s, ev);
     pthread_mutex_lock(&s->lock);
-    if (r && r->time_ns > s->last_ns) s->last_ns = r->time_ns;
-    bool room = make_room(s);
-    if (room && r) {
+    bool kept = make_room(s) && r;
+    if (kept) {
         *(s->tail ? &s->tail->next : &s->head) = r;
         s->tail = r;
         s->n++;
@@ -179,9 +212,60 @@ static int on_event(void *arg, const nt_event *ev)
         if (!s->live && s->n >= WAKE_AT) wake_locked(s);
     } else if (!s->muted)
         s->sum.dropped++;
-    int stop = give_up(s) ? 1 : 0;
     pthread_mutex_unlock(&s->lock);
     free(r);
+    return kept;
+}
+
+static bool on_each(void *arg, uint32_t each, const void *tlv, size_t n)
+{
+    source_record *r = mem_alloc(sizeof *r + n);
+    if (r) {
+        *r = (source_record){.each = each, .n = (uint32_t)n};
+        memcpy(r->payload, tlv, n);
+    }
+    return enqueue(arg, r);
+}
+
+/* Before the first row of the rundown, which may be one of a hundred thousand: from here on only methods that some
+ * stack hits are of use. A file keeps them all, since its stacks may come later. */
+static void narrow_names(source *s)
+{
+    size_t n;
+    s->names_wanted = true;
+    if (!s->live) return;
+    uint64_t *ips = probe_addresses(s->engine, &n);
+    uint64_t none = 0;
+    (void)clr_methods_want(s->methods, ips ? ips : &none, ips ? n : 1);
+    free(ips);
+}
+
+static void reduce(source *s, const kind_use *u, const nt_event *ev)
+{
+    probe_event(s->engine, u->probe, s->reader, ev);
+    if (!probe_finished(s->engine) || s->finish_told) return;
+    s->finish_told = true;
+    pthread_mutex_lock(&s->lock);
+    s->finished = s->finish_unseen = true;
+    s->woken = false;
+    wake_locked(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int on_event(void *arg, const nt_event *ev)
+{
+    source *s = arg;
+    const kind_use *u = ev->kind->user;
+    if (u->methods) {
+        if (u->rundown && !s->names_wanted) narrow_names(s);
+        (void)clr_methods_event(s->methods, u->methods, ev);
+    }
+    int64_t ns = nt_ns(nt_trace_info(s->reader), ev->ts);
+    if (ns > s->last_ns && !u->rundown) s->last_ns = ns;
+    bool muted = atomic_load_explicit(&s->muted, memory_order_relaxed);
+    int stop = atomic_load_explicit(&s->closed, memory_order_relaxed) ? 1 : 0;
+    if (u->probe && !muted) reduce(s, u, ev);
+    if (u->queue) (void)enqueue(s, record_of(s, ev));
     return stop;
 }
 
@@ -190,9 +274,7 @@ static int on_sequence_point(void *arg, int64_t ts)
 {
     source *s = arg;
     int64_t ns = nt_ns(nt_trace_info(s->reader), ts);
-    pthread_mutex_lock(&s->lock);
     if (ns > s->last_ns) s->last_ns = ns;
-    pthread_mutex_unlock(&s->lock);
     return 0;
 }
 
@@ -265,11 +347,21 @@ static void save(source *s, slice b)
     }
 }
 
+/* Whoever waits to look at the reducers comes first: a mutex alone would let a busy reader have it again and again. */
+static void let_peek(source *s)
+{
+    while (atomic_load(&s->peekers) > 0)
+        (void)sched_yield();
+}
+
 static int on_bytes(void *arg, slice bytes)
 {
     source *s = arg;
     save(s, bytes);
+    let_peek(s);
+    pthread_mutex_lock(&s->engine_lock);
     int rc = nt_feed(s->reader, bytes.p, bytes.n, NULL);
+    pthread_mutex_unlock(&s->engine_lock);
     pthread_mutex_lock(&s->lock);
     if (s->n > 0) wake_locked(s);
     pthread_mutex_unlock(&s->lock);
@@ -280,7 +372,9 @@ static void session_ended(void *arg, const ipc_session_end *end)
 {
     source *s = arg;
     err e = {0}, why = end->why;
+    pthread_mutex_lock(&s->engine_lock);
     int rc = nt_finish(s->reader, &e);
+    pthread_mutex_unlock(&s->engine_lock);
     s->started_ns = mono_ns() - end->duration_ns; /* the runtime's OK, not our request */
     if (why.kind == ERR_NONE && rc == -ERR_TRUNCATED && end->reason == IPC_END_BY_TARGET) {
         (void)err_set(&why, ERR_PROCESS_EXITED,
@@ -296,6 +390,11 @@ static int file_progress(void *arg, uint64_t done, uint64_t total)
     (void)done;
     (void)total;
     source *s = arg;
+    if (atomic_load(&s->peekers) > 0) {
+        pthread_mutex_unlock(&s->engine_lock);
+        let_peek(s);
+        pthread_mutex_lock(&s->engine_lock);
+    }
     pthread_mutex_lock(&s->lock);
     int stop = give_up(s) ? 1 : 0;
     pthread_mutex_unlock(&s->lock);
@@ -306,7 +405,9 @@ static void *file_main(void *arg)
 {
     source *s = arg;
     err e = {0}, why = {0};
+    pthread_mutex_lock(&s->engine_lock);
     int rc = nt_read_file(s->reader, s->path, file_progress, s, &e);
+    pthread_mutex_unlock(&s->engine_lock);
     pthread_mutex_lock(&s->lock);
     bool late = rc < 0 && !s->closed && give_up(s);
     pthread_mutex_unlock(&s->lock);
@@ -346,6 +447,14 @@ static void source_free(source *s)
     if (s->save_fd >= 0) (void)close(s->save_fd);
     ipc_session_free(s->session);
     nt_free(s->reader);
+    probe_free(s->engine);
+    clr_methods_free(s->methods);
+    while (s->uses) {
+        kind_use *next = s->uses->next;
+        free(s->uses);
+        s->uses = next;
+    }
+    pthread_mutex_destroy(&s->engine_lock);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->room);
     free(s);
@@ -377,6 +486,19 @@ static int copy_wants(source *s, const source_cfg *cfg, err *e)
     return 0;
 }
 
+static int make_engine(source *s, const probe_program *program, err *e)
+{
+    probe_program mine = *program;
+    mine.each = on_each;
+    mine.each_arg = s;
+    s->engine = probe_new(&mine, e);
+    s->cfg.program = NULL; /* was borrowed */
+    if (!s->engine) return e && e->kind != ERR_NONE ? -(int)e->kind : -ERR_NO_MEMORY;
+    if (!probe_wants_names(s->engine)) return 0;
+    s->methods = clr_methods_new(0);
+    return s->methods ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for the names of methods");
+}
+
 static int source_new(const source_cfg *cfg, bool live, source **out, err *e)
 {
     pthread_once(&all_once, all_init);
@@ -391,11 +513,13 @@ static int source_new(const source_cfg *cfg, bool live, source **out, err *e)
     s->save_fd = -1;
     s->deadline_ns = DEADLINE_NEVER;
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->engine_lock, NULL);
     cond_monotonic(&s->room);
-    nt_options o = nt_options_default();
-    o.no_stacks = true;
-    o.resolve = clr_resolve;
     int rc = copy_wants(s, cfg, e);
+    if (rc == 0 && cfg->program) rc = make_engine(s, cfg->program, e);
+    nt_options o = nt_options_default();
+    o.no_stacks = !s->engine || !probe_uses_stacks(s->engine);
+    o.resolve = clr_resolve;
     if (rc == 0)
         s->reader =
             nt_new(&o, &(nt_sink){.kind = on_kind, .event = on_event, .sequence_point = on_sequence_point}, s, e);
@@ -430,7 +554,9 @@ int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, con
     if (rc < 0) return rc;
     rc = open_save(s, cfg->save_to, e);
     if (rc == 0) {
-        const ipc_session_cfg sc = {.collect = *collect, .on_bytes = on_bytes, .on_end = session_ended, .arg = s};
+        ipc_session_cfg sc = {.collect = *collect, .on_bytes = on_bytes, .on_end = session_ended, .arg = s};
+        if (s->methods && !sc.collect.rundown_keywords) sc.collect.rundown_keywords = CLR_NAMES_RUNDOWN_KEYWORDS;
+        if (s->engine && probe_uses_stacks(s->engine)) sc.collect.stacks = true;
         s->started_ns = mono_ns();
         source_ref(s);
         all_add(1);
@@ -487,6 +613,7 @@ source_record *source_take(source *s, size_t max_events, size_t max_bytes)
 {
     pthread_mutex_lock(&s->lock);
     source_record *first = s->head, *last = NULL;
+    s->finish_unseen = false;
     size_t bytes = 0;
     for (size_t n = 0; s->head && n < max_events && bytes < max_bytes; n++) {
         last = s->head;
@@ -514,10 +641,29 @@ void source_records_free(source_record *r)
     }
 }
 
+bool source_finished(source *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool finished = s->finished;
+    pthread_mutex_unlock(&s->lock);
+    return finished;
+}
+
+bool source_result(source *s, buf *out)
+{
+    if (!s->engine) return false;
+    atomic_fetch_add(&s->peekers, 1);
+    pthread_mutex_lock(&s->engine_lock);
+    bool ok = probe_result(s->engine, s->methods, out);
+    pthread_mutex_unlock(&s->engine_lock);
+    atomic_fetch_sub(&s->peekers, 1);
+    return ok;
+}
+
 bool source_ready(source *s)
 {
     pthread_mutex_lock(&s->lock);
-    bool ready = s->n > 0 || s->ended;
+    bool ready = s->n > 0 || s->ended || s->finish_unseen;
     pthread_mutex_unlock(&s->lock);
     return ready;
 }

@@ -6,6 +6,7 @@
 
 #include "ipc/ipc.h"
 #include "nettrace/nettrace.h"
+#include "probe/probe.h"
 
 #define SOURCE_QUEUE_EVENTS 65536u
 #define SOURCE_QUEUE_BYTES  ((size_t)32 << 20)
@@ -20,11 +21,15 @@ typedef struct source_want {
 
 typedef struct source_cfg {
     const source_want *want; /* copied */
-    size_t n_want;           /* 0: everything is wanted */
-    size_t queue_events;     /* 0: SOURCE_QUEUE_EVENTS */
-    size_t queue_bytes;      /* 0: SOURCE_QUEUE_BYTES */
-    const char *save_to;     /* live only: the raw stream goes to this file (0600, made new); NULL: nowhere */
-    uint64_t save_max;       /* 0: SOURCE_SAVE_MAX */
+    size_t n_want;           /* 0: everything is wanted; with a program: nothing */
+    /* Reducers that all events run through (borrowed until the source is open; its `each` is the source's own: rows of
+     * it come through the queue). NULL: none. Live: when it needs names of methods and the session asks for no rundown,
+     * it asks for the one that names need. */
+    const probe_program *program;
+    size_t queue_events; /* 0: SOURCE_QUEUE_EVENTS */
+    size_t queue_bytes;  /* 0: SOURCE_QUEUE_BYTES */
+    const char *save_to; /* live only: the raw stream goes to this file (0600, made new); NULL: nowhere */
+    uint64_t save_max;   /* 0: SOURCE_SAVE_MAX */
     /* On the source's thread: there is something new to take (more may follow without another call until something was
      * taken), or, once and last, the end: after the call with last set, arg is not touched again. Must not wait, nor
      * call the source: its lock may be held. */
@@ -37,7 +42,8 @@ typedef struct source_cfg {
 typedef struct source_record source_record;
 struct source_record {
     source_record *next;
-    const nt_kind *kind;
+    const nt_kind *kind; /* NULL: a row of the program's `each`, as tlv in the payload */
+    uint32_t each;
     int64_t time_ns; /* since the session's start; negative before it */
     int64_t unix_ns;
     uint64_t thread;
@@ -75,7 +81,7 @@ int source_open_file(const char *path, const source_cfg *cfg, source **out, err 
 /* Up to max_events events in order of time, taken out of the queue; NULL: none there. */
 source_record *source_take(source *s, size_t max_events, size_t max_bytes);
 void source_records_free(source_record *r);
-/* Is there something to take, or the end to see? */
+/* Is there something to take, or the end or the program's early end to see? */
 bool source_ready(source *s);
 /* All has been read and queued; what is in the queue can still be taken. */
 bool source_ended(source *s);
@@ -90,6 +96,11 @@ bool source_summary_of(source *s, source_summary *out);
  * source. */
 uint32_t source_kinds(source *s);
 const nt_kind *source_kind(source *s, uint32_t i);
+/* The program's early end was met: known once s was woken for it. */
+bool source_finished(source *s);
+/* Appends what the program's reducers hold (probe_result); at any time, and the reader waits meanwhile. False: no
+ * memory, or no program. */
+bool source_result(source *s, buf *out);
 source *source_ref(source *s);
 void source_unref(source *s);           /* any thread; a running source must have been closed. NULL is fine */
 unsigned sources_live(void);            /* sources whose thread still runs */

@@ -7,12 +7,15 @@
 
 #include "host/host.h"
 #include "probe/event_lua.h"
+#include "probe/program_lua.h"
 #include "probe/source.h"
 
 #define SOURCE_TYPE  "lunette.events.source"
 #define JOB_TYPE     "lunette.events.job"
 #define RECORDS_TYPE "lunette.events.records"
 #define GUARD_TYPE   "lunette.events.guard"
+#define LOOK_TYPE    "lunette.events.look"
+#define RESULT_MAX   ((size_t)128 << 20)
 #define OWNED_KEY    "lunette.events.owned"
 #define OPEN_MS      10000 /* for the runtime's answer to CollectTracing */
 #define STOP_MS      15000
@@ -92,6 +95,7 @@ typedef struct job {
     int64_t timeout_ms;
     ipc_collect_cfg collect;
     source_cfg cfg;
+    probe_program program;
     arena a; /* all strings and lists of the two above */
     ipc_cancel cancel;
     face *f;
@@ -352,6 +356,11 @@ static void read_options(lua_State *L, int idx, job *j)
     j->cfg.save_to = l_text(L, j, idx, "save_to", false);
     j->cfg.save_max = (uint64_t)l_integer(L, idx, "save_max", (lua_Integer)SOURCE_SAVE_MAX, 1, INT64_MAX);
     read_wants(L, idx, j);
+    if (lua_getfield(L, idx, "program") != LUA_TNIL) {
+        program_lua__read(L, -1, &j->a, &j->program);
+        j->cfg.program = &j->program;
+    }
+    lua_pop(L, 1);
     if (!j->path) read_providers(L, idx, j);
 }
 
@@ -425,7 +434,7 @@ static int push_next(lua_State *L, future *fu, void *arg)
     *box = NULL;
     luaL_setmetatable(L, RECORDS_TYPE);
     *box = source_take(f->src, NEXT_EVENTS, NEXT_BYTES);
-    if (!*box) return push_gone(L, "the stream has ended");
+    if (!*box && source_ended(f->src)) return push_gone(L, "the stream has ended");
     lua_newtable(L); // box list
     lua_Integer n = 0;
     for (const source_record *r = *box; r; r = r->next) {
@@ -496,6 +505,94 @@ static int l_stop(lua_State *L)
     return host_await(L, future_ref(fu), -1, push_stopped, NULL);
 }
 
+/* ---- results: written on a worker thread, since a large one takes a while
+ * ----------------------------------------------- */
+typedef struct look {
+    face *f; /* one reference */
+    future *future;
+    buf out;
+    bool ok;
+} look;
+
+static void look_free(void *arg)
+{
+    look *k = arg;
+    face_drop(k->f, 1);
+    buf_fini(&k->out);
+    free(k);
+}
+
+static void look_work(void *arg)
+{
+    look *k = arg;
+    k->ok = source_result(k->f->src, &k->out);
+}
+
+static void look_done(void *arg)
+{
+    look *k = arg;
+    future *fu = k->future;
+    future_resolve(fu, k, look_free);
+    future_unref(fu);
+}
+
+static int push_look(lua_State *L, future *fu, void *arg)
+{
+    (void)arg;
+    look **box = lua_newuserdatauv(L, sizeof *box, 0); // box
+    *box = NULL;
+    luaL_setmetatable(L, LOOK_TYPE);
+    *box = future_take(fu);
+    if (!(*box)->ok) {
+        err e = {0};
+        (void)err_set(&e, ERR_NO_MEMORY, "the source has no reducers, or there is no memory for their result");
+        return host_push_err(L, &e);
+    }
+    program_lua__push_tlv(L, buf_view(&(*box)->out)); // box result
+    look_free(*box);
+    *box = NULL;
+    return 1;
+}
+
+static int l_look_gc(lua_State *L)
+{
+    look **box = luaL_checkudata(L, 1, LOOK_TYPE);
+    if (*box) look_free(*box);
+    *box = NULL;
+    return 0;
+}
+
+/* source:result() */
+static int l_result(lua_State *L)
+{
+    face *f = *(face **)luaL_checkudata(L, 1, SOURCE_TYPE);
+    if (!f) return push_gone(L, "the source is closed");
+    look *k = mem_calloc(1, sizeof *k);
+    if (!k) return luaL_error(L, "not enough memory");
+    buf_init(&k->out, RESULT_MAX);
+    k->f = f;
+    atomic_fetch_add(&f->refs, 1);
+    k->future = future_new(f->l, NULL, NULL);
+    future *fu = k->future ? future_ref(k->future) : NULL;
+    if (!fu || !loop_work(f->l, look_work, look_done, k)) {
+        if (fu) {
+            future_unref(fu);
+            future_unref(fu);
+        }
+        look_free(k);
+        return luaL_error(L, "not enough memory");
+    }
+    return host_await(L, fu, -1, push_look, NULL);
+}
+
+/* source:finished() */
+static int l_finished(lua_State *L)
+{
+    face *f = *(face **)luaL_checkudata(L, 1, SOURCE_TYPE);
+    lua_pushboolean(L, f && source_finished(f->src));
+    return 1;
+}
+
 static int l_tostring(lua_State *L)
 {
     const face *f = *(face **)luaL_checkudata(L, 1, SOURCE_TYPE);
@@ -534,11 +631,13 @@ static void make_registry(lua_State *L)
 int luaopen_lunette_events(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"open", l_open}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"next", l_next}, {"stop", l_stop}, {"close", l_close}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"next", l_next},         {"stop", l_stop},   {"result", l_result},
+                                       {"finished", l_finished}, {"close", l_close}, {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
     make_registry(L);
     metatable(L, JOB_TYPE, l_job_gc);
     metatable(L, RECORDS_TYPE, l_records_gc);
+    metatable(L, LOOK_TYPE, l_look_gc);
     luaL_newmetatable(L, SOURCE_TYPE); // meta
     luaL_setfuncs(L, meta, 0);
     luaL_newlib(L, methods);

@@ -1,0 +1,94 @@
+-- SPDX-License-Identifier: MIT
+-- Runs of a compiled program: one window over a live process or a recorded file, with its price and what a reader should know of it.
+local events = require("lunette.events")
+local window = require("collectors.window")
+
+local M = {}
+
+M.BUFFER_MB = 64
+M.MISSING_NOTES = 5 -- fields that are named in the notes; the rest is in meta
+
+local function open_options(program, options)
+  local open = {
+    want = {}, program = program, save_to = options.save_to, queue = options.queue,
+  }
+  if options.path then
+    open.path = options.path
+  else
+    open.pid, open.providers = options.process.pid, program.providers
+    open.buffer_mb, open.rundown = options.buffer_mb or M.BUFFER_MB, 0
+  end
+  return open
+end
+
+local function rows_to(program)
+  return function(record)
+    local fn = program.each[record.each]
+    if fn then fn(record.row) end
+  end
+end
+
+-- What the engine could not do as declared.
+local function engine_notes(meta, notes)
+  for i, m in ipairs(meta.missing) do
+    if i > M.MISSING_NOTES then
+      notes[#notes + 1] = ("FieldsMissing: %d more fields were not in their events."):format(#meta.missing - M.MISSING_NOTES)
+      break
+    end
+    notes[#notes + 1] = ("FieldMissing: %s has no %s in its version %d (%d events); left out."):format(m.event, m.field, m.version, m.n)
+  end
+  if meta.stacks_dropped > 0 then
+    notes[#notes + 1] = ("StacksDropped: %d stacks were not kept: too many different ones."):format(meta.stacks_dropped)
+  end
+  if meta.refused > 0 then
+    notes[#notes + 1] = ("MemoryLimit: %d values were not kept, since the collector's memory was full."):format(meta.refused)
+  end
+end
+
+--- One window. The result has what the program keeps, and stacks, meta, cost, window and notes.
+function M.run(ctx, program, options)
+  local notes = {}
+  local spec = {
+    open = open_options(program, options), duration_ms = not options.path and options.duration_ms or nil, grace_ms = options.grace_ms,
+    complete = options.complete, interrupted = options.interrupted, message = options.message or ("Collecting " .. program.name),
+    on_event = rows_to(program), pid = options.process and options.process.pid,
+  }
+  local done, err = window.run(ctx, spec)
+  if not done then return nil, err end
+  local result = done.reduced
+  done.reduced = nil
+  window.notes(done, spec, notes)
+  engine_notes(result.meta, notes)
+  result.window, result.cost, result.notes = done, done.cost, notes
+  return result
+end
+
+local Session = {}
+Session.__index = Session
+
+--- Takes what `each` has to see, for at most ms; true, "ended" or "finished"; nil, err when the time is over.
+function Session:next(ms)
+  local batch, err = self.source:next(ms)
+  if not batch then
+    if err.kind == "NotFound" then return "ended" end
+    return nil, err
+  end
+  for _, record in ipairs(batch) do self.on_row(record) end
+  return self.source:finished() and "finished" or true
+end
+
+--- What the reducers hold now.
+function Session:peek() return self.source:result() end
+
+--- Ends the session and gives the source's summary; then peek() is the final result.
+function Session:stop(ms) return self.source:stop(ms) end
+function Session:close() self.source:close() end
+Session.__close = Session.close
+
+function M.open(program, options)
+  local source, err = events.open(open_options(program, options))
+  if not source then return nil, err end
+  return setmetatable({ source = source, on_row = rows_to(program) }, Session)
+end
+
+return M

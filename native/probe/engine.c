@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* engine.c: runs events through the compiled program. */
+#include "probe/engine.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+bool probe__charge(probe *p, size_t n)
+{
+    if (n > p->memory_max - p->memory) {
+        p->refused++;
+        return false;
+    }
+    p->memory += n;
+    return true;
+}
+
+void *probe__alloc(probe *p, size_t n)
+{
+    if (!probe__charge(p, n)) return NULL;
+    void *v = mem_calloc(1, n);
+    if (v) return v;
+    p->memory -= n;
+    p->refused++;
+    return NULL;
+}
+
+void probe__free(probe *p, void *v, size_t n)
+{
+    if (!v) return;
+    p->memory -= n;
+    free(v);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+static void sum_add(psum *s, pv v)
+{
+    double d;
+    if (!pv_number(v, &d)) return;
+    s->n++;
+    int64_t sum;
+    if (!s->floats && v.type == PV_INT && !__builtin_add_overflow(s->i, v.i, &sum)) {
+        s->i = sum;
+        return;
+    }
+    if (!s->floats) {
+        s->floats = true;
+        s->f = (double)s->i;
+    }
+    s->f += d;
+}
+
+static void sum_merge(psum *into, const psum *from)
+{
+    if (from->n == 0) return;
+    uint64_t n = into->n + from->n;
+    sum_add(into, from->floats ? pv_float(from->f) : pv_int(from->i));
+    into->n = n;
+}
+
+static void extreme_add(pextreme *s, pv v, bool least)
+{
+    double d;
+    if (!pv_number(v, &d) || d != d) return;
+    double have = s->floats ? s->f : (double)s->i;
+    bool better = s->n == 0;
+    if (!better && v.type == PV_INT && !s->floats)
+        better = least ? v.i < s->i : v.i > s->i;
+    else if (!better)
+        better = least ? d < have : d > have;
+    s->n++;
+    if (!better) return;
+    s->floats = v.type == PV_FLOAT;
+    if (s->floats)
+        s->f = v.f;
+    else
+        s->i = v.i;
+}
+
+static void extreme_merge(pextreme *into, const pextreme *from, bool least)
+{
+    if (from->n == 0) return;
+    uint64_t n = into->n + from->n;
+    extreme_add(into, from->floats ? pv_float(from->f) : pv_int(from->i), least);
+    into->n = n;
+}
+
+static void stats_add(pstats *s, pv v)
+{
+    sum_add(&s->sum, v);
+    extreme_add(&s->min, v, true);
+    extreme_add(&s->max, v, false);
+}
+
+/* ---- blocks of states -------------------------------------------------------------------------------------------- */
+void probe__init(probe *p, const pblock *b, uint8_t *state)
+{
+    (void)p;
+    if (b->size) memset(state, 0, b->size); /* every empty state is all zeros */
+}
+
+static void node_fini(probe *p, const pnode *n, void *s)
+{
+    switch (n->op) {
+    case PROBE_QUANTILES: probe__sketch_fini(p, s); break;
+    case PROBE_DISTINCT: probe__distinct_fini(p, s); break;
+    case PROBE_VALUE:
+    case PROBE_FIRST:
+    case PROBE_LAST:
+    case PROBE_TOP: probe__rows_fini(p, s); break;
+    case PROBE_GROUP: probe__group_fini(p, n, s); break;
+    case PROBE_TIMELINE: probe__timeline_fini(p, n, s); break;
+    case PROBE_PAIR:
+        probe__pair_fini(p, s);
+        probe__fini(p, &n->kids, (uint8_t *)s + sizeof(void *));
+        break;
+    case PROBE_FILTER: probe__fini(p, &n->kids, s); break;
+    default: break;
+    }
+}
+
+void probe__fini(probe *p, const pblock *b, uint8_t *state)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        node_fini(p, &b->node[i], state + b->node[i].offset);
+}
+
+static void node_merge(probe *p, const pnode *n, void *into, const void *from)
+{
+    switch (n->op) {
+    case PROBE_COUNT: *(uint64_t *)into += *(const uint64_t *)from; break;
+    case PROBE_SUM: sum_merge(into, from); break;
+    case PROBE_MIN:
+    case PROBE_MAX: extreme_merge(into, from, n->op == PROBE_MIN); break;
+    case PROBE_STATS:
+        sum_merge(&((pstats *)into)->sum, &((const pstats *)from)->sum);
+        extreme_merge(&((pstats *)into)->min, &((const pstats *)from)->min, true);
+        extreme_merge(&((pstats *)into)->max, &((const pstats *)from)->max, false);
+        break;
+    case PROBE_QUANTILES: probe__sketch_merge(p, into, *(psketch *const *)from); break;
+    case PROBE_DISTINCT: probe__distinct_merge(p, into, *(pdistinct *const *)from); break;
+    case PROBE_VALUE:
+    case PROBE_FIRST:
+    case PROBE_LAST:
+    case PROBE_TOP: probe__rows_merge(p, n, into, from); break;
+    case PROBE_GROUP: probe__group_merge(p, n, into, *(pgroup *const *)from); break;
+    case PROBE_TIMELINE: probe__timeline_merge(p, n, into, *(ptimeline *const *)from); break;
+    case PROBE_PAIR:
+        probe__pair_merge(p, into, *(ppair *const *)from);
+        probe__merge(p, &n->kids, (uint8_t *)into + sizeof(void *), (const uint8_t *)from + sizeof(void *));
+        break;
+    case PROBE_FILTER: probe__merge(p, &n->kids, into, from); break;
+    case PROBE_EACH:
+        ((uint64_t *)into)[0] += ((const uint64_t *)from)[0];
+        ((uint64_t *)into)[1] += ((const uint64_t *)from)[1];
+        break;
+    default: break;
+    }
+}
+
+void probe__merge(probe *p, const pblock *b, uint8_t *into, const uint8_t *from)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        node_merge(p, &b->node[i], into + b->node[i].offset, from + b->node[i].offset);
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+int64_t probe__time(pctx *c)
+{
+    if (!c->has_time) {
+        c->has_time = true;
+        c->time_ns = nt_ns(c->trace, c->ev->ts);
+    }
+    return c->time_ns;
+}
+
+static void run_each(pctx *c, const pnode *n, uint64_t *s)
+{
+    probe *p = c->p;
+    buf *b = &p->tmp;
+    pv v[PROBE_COLUMNS_MAX];
+    for (uint32_t i = 0; i < n->row.n; i++) /* first, since they may use the buffer */
+        v[i] = probe__value(c, n->row.e[i]);
+    buf row = {.max = (size_t)1 << 20};
+    tlv_mark(&row, TLV_TABLE);
+    for (uint32_t i = 0; i < n->row.n; i++) {
+        if (v[i].type == PV_NULL) continue;
+        tlv_text(&row, n->row.name[i]);
+        probe__tlv_value(v[i], &row, b);
+    }
+    tlv_mark(&row, TLV_END);
+    s[0]++;
+    if (row.failed || !p->each || !p->each(p->each_arg, n->each, row.p, row.n)) s[1]++;
+    buf_fini(&row);
+}
+
+static void run_node(pctx *c, const pnode *n, uint8_t *s)
+{
+    switch (n->op) {
+    case PROBE_COUNT: ++*(uint64_t *)s; break;
+    case PROBE_SUM: sum_add((psum *)s, probe__value(c, n->e)); break;
+    case PROBE_MIN:
+    case PROBE_MAX: extreme_add((pextreme *)s, probe__value(c, n->e), n->op == PROBE_MIN); break;
+    case PROBE_STATS: stats_add((pstats *)s, probe__value(c, n->e)); break;
+    case PROBE_QUANTILES: {
+        double d;
+        if (pv_number(probe__value(c, n->e), &d)) probe__sketch_add(c->p, (psketch **)s, d);
+        break;
+    }
+    case PROBE_DISTINCT: {
+        pv v = probe__value(c, n->e);
+        if (v.type != PV_NULL) probe__distinct_add(c->p, (pdistinct **)s, n->max, probe__hash_value(v));
+        break;
+    }
+    case PROBE_VALUE:
+    case PROBE_FIRST:
+    case PROBE_LAST:
+    case PROBE_TOP: probe__rows_add(c, n, (prows *)s); break;
+    case PROBE_GROUP: probe__group_add(c, n, (pgroup **)s); break;
+    case PROBE_PAIR: probe__pair_run(c, n, (ppair **)s, s + sizeof(void *)); break;
+    case PROBE_TIMELINE: probe__timeline_add(c, n, (ptimeline **)s); break;
+    case PROBE_FILTER: probe__run(c, &n->kids, s); break;
+    case PROBE_EACH: run_each(c, n, (uint64_t *)s); break;
+    default: break;
+    }
+}
+
+void probe__run(pctx *c, const pblock *b, uint8_t *state)
+{
+    for (uint32_t i = 0; i < b->n; i++) {
+        const pnode *n = &b->node[i];
+        if (!(n->on & c->kind->on)) continue;
+        if (n->where && n->op != PROBE_PAIR && !pv_true(probe__value(c, n->where))) continue;
+        run_node(c, n, state + n->offset);
+    }
+}
+
+void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
+{
+    pctx *c = &p->ctx;
+    uint32_t stamp = c->stamp + 1;
+    if (stamp == 0) { /* the number went round: nothing in the cache may look new */
+        memset(p->cached, 0, p->n_field * sizeof *p->cached);
+        stamp = 1;
+    }
+    *c = (pctx){.p = p, .kind = k, .ev = ev, .reader = r, .trace = nt_trace_info(r), .stamp = stamp};
+    p->scratch_n = 0;
+    p->order++;
+    probe__run(c, &p->keep, p->state);
+    if (!p->finished && (p->finish_on & k->on) && (!p->finish_where || pv_true(probe__value(c, p->finish_where))) &&
+        --p->finish_left == 0)
+        p->finished = true;
+}
+
+/* ---- kinds of events --------------------------------------------------------------------------------------------- */
+static bool alias_is(const palias *a, const nt_kind *k)
+{
+    if (a->provider.n != k->provider.n ||
+        strncasecmp((const char *)a->provider.p, (const char *)k->provider.p, k->provider.n) != 0)
+        return false;
+    if (a->id >= 0) return k->id == (uint64_t)a->id;
+    return slice_eq_str(a->event, "*") || slice_eq(a->event, k->display) || slice_eq(a->event, k->name);
+}
+
+probe_kind *probe_bind(probe *p, const nt_kind *k)
+{
+    uint64_t on = 0;
+    for (uint32_t i = 0; i < p->n_alias; i++)
+        if (alias_is(&p->alias[i], k)) on |= (uint64_t)1 << p->alias[i].bit;
+    if (!on) return NULL;
+    if (p->n_kind == p->cap_kind) {
+        uint32_t cap = p->cap_kind ? 2 * p->cap_kind : 16;
+        probe_kind **grown = mem_realloc(p->kind, cap * sizeof *grown);
+        if (!grown) return NULL;
+        p->kind = grown;
+        p->cap_kind = cap;
+    }
+    size_t n = p->n_field;
+    probe_kind *b = probe__alloc(p, sizeof *b + n * (sizeof *b->index + sizeof *b->missing));
+    if (!b) return NULL;
+    b->on = on;
+    b->kind = k;
+    b->missing = (uint64_t *)(b + 1);
+    b->index = (int32_t *)(b->missing + n);
+    for (size_t i = 0; i < n; i++)
+        b->index[i] = k->schema ? nt_field_index(k->schema, p->field[i]) : -1;
+    p->kind[p->n_kind++] = b;
+    return b;
+}
+
+/* ---- making and ending ------------------------------------------------------------------------------------------- */
+probe *probe_new(const probe_program *program, err *e)
+{
+    probe *p = mem_calloc(1, sizeof *p);
+    if (!p) {
+        (void)err_set(e, ERR_NO_MEMORY, "no memory for a program of reducers");
+        return NULL;
+    }
+    p->a.max = (size_t)8 << 20;
+    p->memory_max = program->memory_max ? program->memory_max : PROBE_MEMORY_DEFAULT;
+    p->each = program->each;
+    p->each_arg = program->each_arg;
+    p->addresses = program->addresses;
+    buf_init(&p->tmp, (size_t)1 << 20);
+    bool ok = probe__compile(p, program, e);
+    if (ok) {
+        size_t n = p->n_field ? p->n_field : 1;
+        p->cache = mem_calloc(n, sizeof *p->cache);
+        p->cached = mem_calloc(n, sizeof *p->cached);
+        p->scratch = mem_alloc(PROBE_SCRATCH);
+        p->state = probe__alloc(p, p->keep.size + 8);
+        ok = p->cache && p->cached && p->scratch && p->state;
+        if (!ok) (void)err_set(e, ERR_NO_MEMORY, "no memory for a program of reducers");
+    }
+    if (ok) return p;
+    probe_free(p);
+    return NULL;
+}
+
+void probe_free(probe *p)
+{
+    if (!p) return;
+    if (p->state) probe__fini(p, &p->keep, p->state);
+    free(p->state);
+    for (uint32_t i = 0; i < p->n_kind; i++)
+        free(p->kind[i]);
+    free(p->kind);
+    probe__stacks_fini(p);
+    free(p->alias);
+    free(p->field);
+    free(p->cache);
+    free(p->cached);
+    free(p->scratch);
+    buf_fini(&p->tmp);
+    arena_free(&p->a);
+    free(p);
+}
+
+bool probe_uses_stacks(const probe *p) { return p->uses_stacks; }
+bool probe_wants_names(const probe *p) { return p->uses_stacks && !p->addresses; }
+bool probe_finished(const probe *p) { return p->finished; }
+size_t probe_memory(const probe *p) { return p->memory; }

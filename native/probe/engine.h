@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/* engine.h: what the files of the engine share; no other folder includes it. Values, expressions, nodes and their
+ * states. */
+#ifndef LUNETTE_PROBE_ENGINE_H
+#define LUNETTE_PROBE_ENGINE_H
+
+#include "probe/probe.h"
+#include "probe/tlv.h"
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+typedef enum pv_type { PV_NULL, PV_BOOL, PV_INT, PV_FLOAT, PV_TEXT16, PV_TEXT8, PV_GUID, PV_STACK } pv_type;
+
+typedef struct pv {
+    uint8_t type; /* pv_type */
+    bool cut;     /* of a kept text: it was longer */
+    uint32_t n;   /* bytes of texts and GUIDs */
+    union {
+        int64_t i; /* PV_BOOL, PV_INT, PV_STACK: number of the stack */
+        double f;
+        const uint8_t *p; /* borrowed; of kept values: in the same allocation */
+    };
+} pv;
+
+static inline pv pv_null(void) { return (pv){.type = PV_NULL}; }
+static inline pv pv_int(int64_t i) { return (pv){.type = PV_INT, .i = i}; }
+static inline pv pv_float(double f) { return (pv){.type = PV_FLOAT, .f = f}; }
+static inline pv pv_bool(bool b) { return (pv){.type = PV_BOOL, .i = b}; }
+static inline bool pv_is_text(pv v) { return v.type == PV_TEXT16 || v.type == PV_TEXT8; }
+static inline bool pv_has_bytes(pv v) { return v.type >= PV_TEXT16 && v.type <= PV_GUID; }
+static inline bool pv_true(pv v) { return v.type == PV_BOOL && v.i != 0; }
+/* False: no number. */
+static inline bool pv_number(pv v, double *out)
+{
+    *out = v.type == PV_INT ? (double)v.i : v.f;
+    return v.type == PV_INT || v.type == PV_FLOAT;
+}
+
+/* ---- expressions ------------------------------------------------------------------------------------------------- */
+typedef enum px_op {
+    PX_LITERAL,
+    PX_FIELD,    /* ref: a field of the event */
+    PX_CAPTURED, /* ref: a value of the pair's start */
+    PX_TIME,
+    PX_UNIX,
+    PX_THREAD,
+    PX_ACTIVITY,
+    PX_RELATED,
+    PX_STACK,
+    PX_PROVIDER,
+    PX_EVENT,
+    PX_ID,
+    PX_VERSION,
+    PX_LEVEL,
+    PX_SIZE,
+    PX_DURATION,
+    PX_NOT,
+    PX_NEG,
+    PX_AND,
+    PX_OR,
+    PX_EQ,
+    PX_NE,
+    PX_LT,
+    PX_LE,
+    PX_GT,
+    PX_GE,
+    PX_BIT_OR,
+    PX_BIT_AND,
+    PX_SHL,
+    PX_SHR,
+    PX_ADD,
+    PX_SUB,
+    PX_MUL,
+    PX_DIV,
+    PX_IDIV,
+    PX_MOD,
+    PX_IF, /* functions from here on */
+    PX_COALESCE,
+    PX_MIN,
+    PX_MAX,
+    PX_ABS,
+    PX_FLOOR,
+    PX_BIT,
+    PX_LEN,
+    PX_LOWER,
+    PX_STARTS,
+    PX_ENDS,
+    PX_CONTAINS,
+    PX_ENUM,
+    PX_HEX,
+    PX_TO_NUMBER,
+} px_op;
+
+#define PX_ARGS 4
+typedef struct px px;
+struct px {
+    uint8_t op;
+    uint8_t n;
+    uint32_t ref;
+    pv value; /* PX_LITERAL */
+    const px *arg[PX_ARGS];
+};
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+typedef struct pnode pnode;
+
+typedef struct pcolumns {
+    const px **e;
+    slice *name;
+    uint32_t n;
+} pcolumns;
+
+/* The children of a node and the memory that one copy of their states takes. */
+typedef struct pblock {
+    pnode *node;
+    uint32_t n;
+    size_t size;
+} pblock;
+
+struct pnode {
+    uint8_t op; /* probe_op */
+    bool nested, open;
+    uint32_t offset; /* of its state in the block of its parent */
+    uint64_t on;     /* bits of short names */
+    const px *where, *e, *weight;
+    pcolumns row, by, by_stop;
+    uint64_t start, stop; /* pair */
+    pcolumns captured;    /* pair: what of a start is kept; the open row's columns first */
+    uint32_t n, max, top, depth, each;
+    int64_t every_ns;
+    const double *quantiles;
+    uint32_t n_quantiles;
+    slice *skip;
+    uint32_t n_skip;
+    slice name;
+    pblock kids;
+};
+
+/* ---- kept rows --------------------------------------------------------------------------------------------------- */
+typedef struct prow {
+    uint32_t cap; /* bytes of the allocation */
+    uint32_t n;
+    double key;
+    uint64_t order;
+    pv v[];
+} prow;
+
+/* ---- states, one a reducer and place ----------------------------------------------------------------------------- */
+typedef struct psum {
+    uint64_t n;
+    double f;
+    int64_t i;
+    bool floats; /* f counts, not i */
+} psum;
+typedef struct pextreme {
+    bool floats;
+    uint64_t n;
+    double f;
+    int64_t i;
+} pextreme;
+typedef struct pstats {
+    psum sum;
+    pextreme min, max;
+} pstats;
+typedef struct prows {
+    prow **p;
+    uint32_t n, cap, head; /* last: head is the oldest; top: a heap with the least in p[0] */
+    uint64_t seen, dropped;
+    size_t bytes;
+} prows;
+
+typedef struct psketch psketch;
+typedef struct pdistinct pdistinct;
+typedef struct pgroup pgroup;
+typedef struct ppair ppair;
+typedef struct ptimeline ptimeline;
+
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
+struct probe_kind {
+    uint64_t on; /* bits of the short names that mean it */
+    const nt_kind *kind;
+    int32_t *index;    /* of each field of the program in this kind; -1: not there */
+    uint64_t *missing; /* how often it was asked for nevertheless */
+};
+
+typedef struct pstacks {
+    uint32_t n, cap;
+    struct pstack *p;
+    uint32_t *index;
+    uint32_t index_cap;
+    uint64_t dropped;
+    size_t bytes;
+} pstacks;
+
+typedef struct palias {
+    slice provider, event;
+    uint32_t bit;
+    int64_t id; /* -1: by name */
+} palias;
+
+/* What the running event needs; one a thread, so it lives in the engine. */
+typedef struct pctx {
+    probe *p;
+    const probe_kind *kind;
+    const nt_event *ev;
+    const nt_reader *reader;
+    const nt_trace *trace;
+    const pv *start; /* captured values of the pair's start; NULL outside a pair */
+    int64_t duration_ns;
+    bool paired;
+    uint32_t stamp; /* number of the event, for the cache */
+    int64_t time_ns;
+    bool has_time;
+} pctx;
+
+struct probe {
+    arena a;
+    palias *alias;
+    uint32_t n_alias;
+    slice *field; /* names of all fields that expressions use */
+    uint32_t n_field;
+    pv *cache;
+    uint32_t *cached; /* stamp of the event that the cache is of */
+    pblock keep;
+    uint8_t *state; /* of keep */
+    uint64_t finish_on;
+    const px *finish_where;
+    uint64_t finish_left;
+    bool finished;
+    bool uses_stacks, addresses;
+    bool (*each)(void *arg, uint32_t each, const void *tlv, size_t n);
+    void *each_arg;
+    probe_kind **kind;
+    uint32_t n_kind, cap_kind;
+    pstacks stacks;
+    size_t memory, memory_max;
+    uint64_t refused; /* allocations past memory_max */
+    uint64_t scratch_full;
+    uint8_t *scratch; /* texts that expressions make, until the next event */
+    uint32_t scratch_n;
+    buf tmp;
+    pctx ctx;
+    int64_t pointer_size;
+    uint64_t order;
+};
+#define PROBE_SCRATCH 65536u
+
+/* engine.c */
+void *probe__alloc(probe *p, size_t n); /* zeroed; NULL past memory_max, counted */
+void probe__free(probe *p, void *v, size_t n);
+bool probe__charge(probe *p, size_t n); /* for memory that is not allocated here */
+void probe__init(probe *p, const pblock *b, uint8_t *state);
+void probe__fini(probe *p, const pblock *b, uint8_t *state);
+void probe__run(pctx *c, const pblock *b, uint8_t *state);
+/* Adds the state from to the state into; from is not changed. */
+void probe__merge(probe *p, const pblock *b, uint8_t *into, const uint8_t *from);
+int64_t probe__time(pctx *c);
+
+/* expr_parse.c: compiles a text. pair: the pair that the expression is below, or NULL. where: for messages. */
+typedef struct pscope {
+    probe *p;
+    const probe_program *program;
+    pnode *pair;
+    struct pcapture *captures; /* of pair, growing */
+    const char *place;         /* name of the reducer */
+    uint32_t nodes;            /* expression nodes so far, of the whole program */
+    err *e;
+} pscope;
+typedef struct pcapture {
+    const px **e;
+    slice *text;
+    uint32_t n;
+} pcapture;
+const px *probe__parse(pscope *s, const char *text);
+uint32_t probe__field(probe *p, slice name);
+
+/* expr_eval.c */
+pv probe__eval(pctx *c, const px *x);
+static inline pv probe__value(pctx *c, const px *x) { return x->op == PX_LITERAL ? x->value : probe__eval(c, x); }
+bool probe__text_utf8(pv v, buf *out);
+/* Appends a value; tmp is overwritten. Stacks come as their number from 0 (probe_result numbers them anew). */
+void probe__tlv_value(pv v, buf *out, buf *tmp);
+
+/* compile.c */
+bool probe__compile(probe *p, const probe_program *program, err *e);
+
+/* rows.c */
+/* The values of cols now. reuse (may be NULL) is taken over: used again or freed. NULL: past the memory cap. */
+prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse);
+void probe__row_free(probe *p, prow *r);
+prow *probe__row_copy(probe *p, const prow *r);
+void probe__rows_add(pctx *c, const pnode *n, prows *s);
+void probe__rows_fini(probe *p, prows *s);
+void probe__rows_merge(probe *p, const pnode *n, prows *into, const prows *from);
+/* In the order of the result: `visit` for each. */
+void probe__rows_each(const pnode *n, const prows *s, void (*visit)(void *arg, const prow *r), void *arg);
+
+/* sketch.c */
+void probe__sketch_add(probe *p, psketch **s, double v);
+void probe__sketch_fini(probe *p, psketch **s);
+void probe__sketch_merge(probe *p, psketch **into, const psketch *from);
+uint64_t probe__sketch_n(const psketch *s);
+bool probe__sketch_exact(const psketch *s);
+/* q: 0 to 100. */
+double probe__sketch_at(const psketch *s, double q);
+double probe__sketch_min(const psketch *s);
+double probe__sketch_max(const psketch *s);
+double probe__sketch_mean(const psketch *s);
+#define PROBE_SKETCH_ERROR (1.0 / 128)
+
+/* distinct.c */
+void probe__distinct_add(probe *p, pdistinct **s, uint32_t max, uint64_t hash);
+void probe__distinct_fini(probe *p, pdistinct **s);
+void probe__distinct_merge(probe *p, pdistinct **into, const pdistinct *from);
+uint64_t probe__distinct_n(const pdistinct *s, bool *exact);
+#define PROBE_DISTINCT_ERROR 0.017
+
+/* group.c */
+struct pentry; /* one key */
+void probe__group_add(pctx *c, const pnode *n, pgroup **g);
+void probe__group_fini(probe *p, const pnode *n, pgroup **g);
+void probe__group_merge(probe *p, const pnode *n, pgroup **into, const pgroup *from);
+typedef struct pentry {
+    uint64_t hash;
+    double weight;
+    uint64_t n;
+    bool partial;
+    uint32_t key_n;
+    uint8_t state[]; /* the block, then the key */
+} pentry;
+struct pgroup {
+    pentry **slot;
+    uint32_t cap, n;
+    uint64_t evicted, refused;
+    uint8_t *other; /* a block, or NULL */
+    uint64_t other_n;
+    double other_weight;
+};
+/* Walks the values of a key. */
+pv probe__key_next(const uint8_t **p, const uint8_t *end);
+void probe__key_put(buf *b, pv v);
+static inline const uint8_t *probe__entry_key(const pnode *n, const pentry *e) { return e->state + n->kids.size; }
+uint64_t probe__hash_value(pv v);
+
+/* pair.c */
+void probe__pair_run(pctx *c, const pnode *n, ppair **s, uint8_t *kids);
+void probe__pair_fini(probe *p, ppair **s);
+void probe__pair_merge(probe *p, ppair **into, const ppair *from);
+typedef struct pwait {
+    struct pwait *next; /* an older start of the same key, or in the free list */
+    int64_t ts;
+    uint64_t order;
+    prow *row;
+} pwait;
+typedef struct pslot {
+    uint64_t hash;
+    uint32_t key_n;
+    uint8_t *key;
+    uint8_t small[16];
+    pwait *top;
+} pslot;
+struct ppair {
+    pslot *slot;
+    uint32_t cap, used, n_open;
+    pwait *spare;
+    uint64_t pairs, unmatched, replaced, dropped, keyless;
+    uint64_t open_elsewhere; /* of states that were merged into this one */
+};
+
+/* timeline.c */
+typedef struct pbucket {
+    int64_t at; /* number of the slice */
+    uint8_t *state;
+} pbucket;
+struct ptimeline {
+    pbucket *p;
+    uint32_t n, cap;
+    uint64_t dropped;
+};
+void probe__timeline_add(pctx *c, const pnode *n, ptimeline **t);
+void probe__timeline_fini(probe *p, const pnode *n, ptimeline **t);
+void probe__timeline_merge(probe *p, const pnode *n, ptimeline **into, const ptimeline *from);
+
+/* stacks.c */
+typedef struct pstack {
+    uint32_t n; /* addresses, leaf first */
+    uint32_t hash;
+    int64_t ts; /* of the first event that had it */
+    uint64_t *ip;
+} pstack;
+int64_t probe__stack_intern(pctx *c); /* -1: none */
+void probe__stacks_fini(probe *p);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* group.c: a block of reducers for each key. Keys are bytes: for each value a type and what it holds, texts as the
+ * stream has them. When all places are taken the lighter half of the keys goes, merged into `other`. */
+#include <stdlib.h>
+
+#include "probe/engine.h"
+
+#define FIRST_SLOTS 16u
+#define HASH_SEED   0x9E3779B97F4A7C15ull
+
+void probe__key_put(buf *b, pv v)
+{
+    uint32_t n = v.n > PROBE_TEXT_MAX ? PROBE_TEXT_MAX : v.n;
+    (void)buf_u8(b, v.type);
+    if (v.type == PV_NULL) return;
+    if (!pv_has_bytes(v)) {
+        (void)buf_put(b, &v.i, sizeof v.i);
+        return;
+    }
+    (void)buf_put(b, &n, sizeof n);
+    (void)buf_put(b, v.p, n);
+}
+
+pv probe__key_next(const uint8_t **at, const uint8_t *end)
+{
+    pv v = pv_null();
+    const uint8_t *p = *at;
+    if (p >= end) return v;
+    v.type = *p++;
+    if (v.type != PV_NULL && !pv_has_bytes(v)) {
+        memcpy(&v.i, p, sizeof v.i);
+        p += sizeof v.i;
+    } else if (v.type != PV_NULL) {
+        memcpy(&v.n, p, sizeof v.n);
+        v.p = p + sizeof v.n;
+        p += sizeof v.n + v.n;
+    }
+    *at = p;
+    return v;
+}
+
+uint64_t probe__hash_value(pv v)
+{
+    if (pv_has_bytes(v)) return hash_bytes(slice_of(v.p, v.n), HASH_SEED + v.type);
+    return hash_bytes(slice_of((const uint8_t *)&v.i, sizeof v.i), HASH_SEED + v.type);
+}
+
+static size_t entry_size(const pnode *n, uint32_t key_n) { return sizeof(pentry) + n->kids.size + key_n; }
+
+static pentry **find(const pnode *n, const pgroup *g, slice key, uint64_t hash)
+{
+    uint32_t i = (uint32_t)hash & (g->cap - 1);
+    for (;; i = (i + 1) & (g->cap - 1)) {
+        pentry *e = g->slot[i];
+        if (!e || (e->hash == hash && e->key_n == key.n && memcmp(probe__entry_key(n, e), key.p, key.n) == 0))
+            return &g->slot[i];
+    }
+}
+
+static void entry_free(probe *p, const pnode *n, pentry *e)
+{
+    probe__fini(p, &n->kids, e->state);
+    probe__free(p, e, entry_size(n, e->key_n));
+}
+
+static bool rehash(probe *p, pgroup *g, uint32_t cap)
+{
+    pentry **slot = probe__alloc(p, cap * sizeof *slot);
+    if (!slot) return false;
+    for (uint32_t i = 0; i < g->cap; i++) {
+        pentry *e = g->slot[i];
+        if (!e) continue;
+        uint32_t k = (uint32_t)e->hash & (cap - 1);
+        while (slot[k])
+            k = (k + 1) & (cap - 1);
+        slot[k] = e;
+    }
+    probe__free(p, g->slot, g->cap * sizeof *g->slot);
+    g->slot = slot;
+    g->cap = cap;
+    return true;
+}
+
+static uint8_t *other_of(probe *p, const pnode *n, pgroup *g)
+{
+    if (!g->other) g->other = probe__alloc(p, n->kids.size + 8);
+    return g->other;
+}
+
+static int lighter(const void *a, const void *b)
+{
+    const pentry *x = *(pentry *const *)a, *y = *(pentry *const *)b;
+    return (x->weight > y->weight) - (x->weight < y->weight);
+}
+
+static void evict(probe *p, const pnode *n, pgroup *g)
+{
+    pentry **all = mem_alloc(g->n * sizeof *all);
+    uint8_t *other = other_of(p, n, g);
+    if (!all || !other) {
+        free(all);
+        return;
+    }
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < g->cap; i++)
+        if (g->slot[i]) all[k++] = g->slot[i];
+    qsort(all, k, sizeof *all, lighter);
+    memset(g->slot, 0, g->cap * sizeof *g->slot);
+    uint32_t gone = k - k / 2;
+    for (uint32_t i = 0; i < k; i++) {
+        pentry *e = all[i];
+        if (i < gone) {
+            probe__merge(p, &n->kids, other, e->state);
+            g->other_n += e->n;
+            g->other_weight += e->weight;
+            entry_free(p, n, e);
+            continue;
+        }
+        uint32_t at = (uint32_t)e->hash & (g->cap - 1);
+        while (g->slot[at])
+            at = (at + 1) & (g->cap - 1);
+        g->slot[at] = e;
+    }
+    g->n = k - gone;
+    g->evicted += gone;
+    free(all);
+}
+
+/* The entry of a key, made if need be; NULL: past a cap. */
+static pentry *entry_of(probe *p, const pnode *n, pgroup **at, slice key, uint64_t hash)
+{
+    pgroup *g = *at;
+    if (!g) {
+        g = *at = probe__alloc(p, sizeof *g);
+        if (!g) return NULL;
+    }
+    if (!g->cap && !rehash(p, g, FIRST_SLOTS)) return NULL;
+    pentry **slot = find(n, g, key, hash);
+    if (*slot) return *slot;
+    if (g->n >= n->max) {
+        evict(p, n, g);
+        if (g->n >= n->max) return NULL;
+        slot = find(n, g, key, hash);
+    }
+    if ((g->n + 1) * 4 > g->cap * 3) {
+        if (!rehash(p, g, 2 * g->cap)) return NULL;
+        slot = find(n, g, key, hash);
+    }
+    pentry *e = probe__alloc(p, entry_size(n, (uint32_t)key.n));
+    if (!e) return NULL;
+    e->hash = hash;
+    e->key_n = (uint32_t)key.n;
+    e->partial = g->evicted > 0 || g->refused > 0;
+    memcpy(e->state + n->kids.size, key.p, key.n);
+    g->n++;
+    return *slot = e;
+}
+
+void probe__group_add(pctx *c, const pnode *n, pgroup **at)
+{
+    probe *p = c->p;
+    buf *b = &p->tmp;
+    pv v[PROBE_COLUMNS_MAX];
+    for (uint32_t i = 0; i < n->by.n; i++) /* first: expressions use the buffer too */
+        v[i] = probe__value(c, n->by.e[i]);
+    buf_reset(b);
+    for (uint32_t i = 0; i < n->by.n; i++)
+        probe__key_put(b, v[i]);
+    slice key = buf_view(b);
+    double weight = 1;
+    uint64_t hash = hash_bytes(key, HASH_SEED);
+    pentry *e = entry_of(p, n, at, key, hash);
+    if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
+    if (e) {
+        e->n++;
+        e->weight += weight;
+        probe__run(c, &n->kids, e->state);
+        return;
+    }
+    if (!*at) return;
+    pgroup *g = *at;
+    uint8_t *other = other_of(p, n, g);
+    g->refused++;
+    if (!other) return;
+    g->other_n++;
+    g->other_weight += weight;
+    probe__run(c, &n->kids, other);
+}
+
+void probe__group_fini(probe *p, const pnode *n, pgroup **at)
+{
+    pgroup *g = *at;
+    if (!g) return;
+    for (uint32_t i = 0; i < g->cap; i++)
+        if (g->slot[i]) entry_free(p, n, g->slot[i]);
+    if (g->other) probe__fini(p, &n->kids, g->other);
+    probe__free(p, g->other, n->kids.size + 8);
+    probe__free(p, g->slot, g->cap * sizeof *g->slot);
+    probe__free(p, g, sizeof *g);
+    *at = NULL;
+}
+
+void probe__group_merge(probe *p, const pnode *n, pgroup **into, const pgroup *from)
+{
+    if (!from) return;
+    for (uint32_t i = 0; i < from->cap; i++) {
+        const pentry *e = from->slot[i];
+        if (!e) continue;
+        pentry *mine = entry_of(p, n, into, slice_of(probe__entry_key(n, e), e->key_n), e->hash);
+        if (!mine) {
+            uint8_t *other = *into ? other_of(p, n, *into) : NULL;
+            if (!other) continue;
+            (*into)->refused += e->n;
+            (*into)->other_n += e->n;
+            (*into)->other_weight += e->weight;
+            probe__merge(p, &n->kids, other, e->state);
+            continue;
+        }
+        mine->n += e->n;
+        mine->weight += e->weight;
+        mine->partial |= e->partial;
+        probe__merge(p, &n->kids, mine->state, e->state);
+    }
+    if (!from->other) return;
+    if (!*into) *into = probe__alloc(p, sizeof **into);
+    uint8_t *other = *into ? other_of(p, n, *into) : NULL;
+    if (!other) return;
+    (*into)->other_n += from->other_n;
+    (*into)->other_weight += from->other_weight;
+    (*into)->evicted += from->evicted;
+    (*into)->refused += from->refused;
+    probe__merge(p, &n->kids, other, from->other);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* names.c: stacks of a result get the names of their methods; stacks of the same methods become one. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "probe/result.h"
+
+#define NAMES_BYTES ((size_t)64 << 20)
+
+bool probe__names_init(pnames *w, const probe *p, const clr_methods *methods)
+{
+    *w = (pnames){.p = p, .methods = methods};
+    w->a.max = NAMES_BYTES;
+    buf_init(&w->key, 0);
+    buf_init(&w->text, 0);
+    w->seen = strtab_new(0, NAMES_BYTES);
+    return w->seen != NULL;
+}
+
+void probe__names_fini(pnames *w)
+{
+    free(w->frame);
+    free(w->stack);
+    map64_fini(&w->by_ip);
+    strtab_free(w->seen);
+    buf_fini(&w->key);
+    buf_fini(&w->text);
+    arena_free(&w->a);
+}
+
+static void name_frame(pnames *w, pframe *f, int64_t ts)
+{
+    clr_method m;
+    f->ident = f->ip;
+    if (!w->methods) return;
+    if (!clr_methods_find(w->methods, f->ip - 1, ts, &m) && !clr_methods_find(w->methods, f->ip, ts, &m)) return;
+    buf_reset(&w->text);
+    if (!clr_method_name(&m, &w->text)) return;
+    const char *name = arena_str(&w->a, buf_view(&w->text)), *module = arena_str(&w->a, m.module);
+    if (!name || !module) return;
+    f->name = slice_of(name, w->text.n);
+    f->module = slice_of(module, m.module.n);
+    f->ident = m.method_id ? m.method_id : m.start;
+}
+
+/* One frame an address: two methods that lived at one address in one session would need it by time as well, which is so
+ * rare that the first one asked for decides. */
+static int64_t frame_of(pnames *w, uint64_t ip, int64_t ts)
+{
+    uint64_t found;
+    if (map64_get(&w->by_ip, ip, &found)) return (int64_t)found;
+    if (w->n_frame == w->cap_frame) {
+        uint32_t cap = w->cap_frame ? 2 * w->cap_frame : 256;
+        pframe *grown = mem_realloc(w->frame, cap * sizeof *grown);
+        if (!grown) return -1;
+        w->frame = grown;
+        w->cap_frame = cap;
+    }
+    pframe *f = &w->frame[w->n_frame];
+    *f = (pframe){.ip = ip};
+    name_frame(w, f, ts);
+    if (!map64_put(&w->by_ip, ip, w->n_frame)) return -1;
+    return w->n_frame++;
+}
+
+static bool skipped(const pnode *n, const pframe *f)
+{
+    for (uint32_t i = 0; i < n->n_skip; i++)
+        if (slice_starts(f->name, n->skip[i])) return true;
+    return false;
+}
+
+/* Frames [*from, *to) are what the group keeps: the leaf's machinery goes, and what lies below the depth. A stack that
+ * is machinery altogether stays whole. */
+static void cut(const pnames *w, const pnode *n, const uint32_t *frame, uint32_t count, uint32_t *from, uint32_t *to)
+{
+    *from = 0;
+    *to = count;
+    if (!n) return;
+    while (*from < count && skipped(n, &w->frame[frame[*from]]))
+        ++*from;
+    if (*from == count) *from = 0;
+    if (n->depth && *to - *from > n->depth) *to = *from + n->depth;
+}
+
+int64_t probe__named_stack(pnames *w, int64_t raw, const pnode *n)
+{
+    const pstack *s = &w->p->stacks.p[raw];
+    uint32_t *frame = arena_alloc(&w->a, (s->n ? s->n : 1) * sizeof *frame), from, to;
+    if (!frame) goto failed;
+    for (uint32_t i = 0; i < s->n; i++) {
+        int64_t f = frame_of(w, s->ip[i], s->ts);
+        if (f < 0) goto failed;
+        frame[i] = (uint32_t)f;
+    }
+    cut(w, n, frame, s->n, &from, &to);
+    buf_reset(&w->key);
+    for (uint32_t i = from; i < to; i++)
+        (void)buf_u64(&w->key, w->frame[frame[i]].ident);
+    uint32_t before = strtab_count(w->seen), id = strtab_intern(w->seen, buf_view(&w->key));
+    if (id == STRTAB_FULL) goto failed;
+    if (id < before) return id;
+    if (id >= w->cap_stack) {
+        uint32_t cap = w->cap_stack ? 2 * w->cap_stack : 64;
+        pnamed *grown = mem_realloc(w->stack, cap * sizeof *grown);
+        if (!grown) goto failed;
+        w->stack = grown;
+        w->cap_stack = cap;
+    }
+    w->stack[id] = (pnamed){to - from, frame + from};
+    return id;
+failed:
+    w->failed = true;
+    return -1;
+}
+
+void probe__put_stacks(pnames *w, buf *out)
+{
+    tlv_mark(out, TLV_LIST);
+    for (uint32_t i = 0; i < strtab_count(w->seen); i++) {
+        tlv_mark(out, TLV_TABLE);
+        tlv_key(out, "frames");
+        tlv_mark(out, TLV_LIST);
+        for (uint32_t k = 0; k < w->stack[i].n; k++) {
+            const pframe *f = &w->frame[w->stack[i].frame[k]];
+            char address[24];
+            int n = snprintf(address, sizeof address, "0x%llx", (unsigned long long)f->ip);
+            tlv_mark(out, TLV_TABLE);
+            if (f->name.n) {
+                tlv_key(out, "name");
+                tlv_text(out, f->name);
+            }
+            if (f->module.n) {
+                tlv_key(out, "module");
+                tlv_text(out, f->module);
+            }
+            tlv_key(out, "address");
+            tlv_text(out, slice_of(address, (size_t)n));
+            tlv_mark(out, TLV_END);
+        }
+        tlv_mark(out, TLV_END);
+        tlv_mark(out, TLV_END);
+    }
+    tlv_mark(out, TLV_END);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* rows.c: values that are kept: rows of first, last, top and value, and what a pair keeps of its starts. A row is one
+ * allocation with its texts behind it. */
+#include <stdlib.h>
+
+#include "probe/engine.h"
+
+#define RING_FIRST 16u
+
+static uint32_t kept_bytes(pv v)
+{
+    uint32_t n = v.n > PROBE_TEXT_MAX ? PROBE_TEXT_MAX : v.n;
+    return v.type == PV_TEXT16 ? n & ~1u : n;
+}
+
+void probe__row_free(probe *p, prow *r)
+{
+    if (r) probe__free(p, r, r->cap);
+}
+
+/* A row of n values whose texts take `bytes`; reuse (may be NULL) is taken when it is large enough, else freed. */
+static prow *row_of(probe *p, const pv *v, uint32_t n, prow *reuse)
+{
+    size_t need = sizeof(prow) + n * sizeof(pv);
+    for (uint32_t i = 0; i < n; i++)
+        if (pv_has_bytes(v[i])) need += kept_bytes(v[i]);
+    prow *r = reuse;
+    if (!r || r->cap < need) {
+        size_t cap = (need + 31) & ~(size_t)31;
+        probe__row_free(p, reuse);
+        r = probe__alloc(p, cap);
+        if (!r) return NULL;
+        r->cap = (uint32_t)cap;
+    }
+    r->n = n;
+    uint8_t *text = (uint8_t *)(r->v + n);
+    for (uint32_t i = 0; i < n; i++) {
+        r->v[i] = v[i];
+        if (!pv_has_bytes(v[i])) continue;
+        uint32_t bytes = kept_bytes(v[i]);
+        memcpy(text, v[i].p, bytes);
+        r->v[i].p = text;
+        r->v[i].cut = v[i].cut || bytes < v[i].n;
+        r->v[i].n = bytes;
+        text += bytes;
+    }
+    return r;
+}
+
+prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
+{
+    pv v[PROBE_COLUMNS_MAX];
+    for (uint32_t i = 0; i < cols->n; i++)
+        v[i] = probe__value(c, cols->e[i]);
+    prow *r = row_of(c->p, v, cols->n, reuse);
+    if (r) r->order = c->p->order;
+    return r;
+}
+
+prow *probe__row_copy(probe *p, const prow *r)
+{
+    prow *copy = row_of(p, r->v, r->n, NULL);
+    if (!copy) return NULL;
+    copy->key = r->key;
+    copy->order = r->order;
+    return copy;
+}
+
+/* ---- collections ------------------------------------------------------------------------------------------------- */
+static bool grow(probe *p, prows *s, uint32_t max)
+{
+    if (s->n < s->cap) return true;
+    uint32_t cap = s->cap ? 2 * s->cap : RING_FIRST;
+    if (cap > max) cap = max;
+    if (!probe__charge(p, (cap - s->cap) * sizeof *s->p)) return false;
+    prow **grown = mem_realloc(s->p, cap * sizeof *grown);
+    if (!grown) {
+        p->memory -= (cap - s->cap) * sizeof *s->p;
+        return false;
+    }
+    s->p = grown;
+    s->cap = cap;
+    return true;
+}
+
+static void sift_down(prows *s, uint32_t i)
+{
+    for (;;) {
+        uint32_t least = i, left = 2 * i + 1;
+        for (uint32_t k = left; k < left + 2 && k < s->n; k++)
+            if (s->p[k]->key < s->p[least]->key) least = k;
+        if (least == i) return;
+        prow *t = s->p[i];
+        s->p[i] = s->p[least];
+        s->p[least] = t;
+        i = least;
+    }
+}
+
+static void sift_up(prows *s, uint32_t i)
+{
+    while (i > 0 && s->p[i]->key < s->p[(i - 1) / 2]->key) {
+        prow *t = s->p[i];
+        s->p[i] = s->p[(i - 1) / 2];
+        s->p[(i - 1) / 2] = t;
+        i = (i - 1) / 2;
+    }
+}
+
+static uint32_t wanted(const pnode *n) { return n->op == PROBE_VALUE ? 1 : n->n; }
+
+/* Takes the row that has to go for another one; NULL: none has to, there is room (or the new one is not wanted: *skip).
+ */
+static prow *make_room(const pnode *n, prows *s, double key, bool *skip)
+{
+    *skip = false;
+    if (s->n < wanted(n)) return NULL;
+    if (n->op == PROBE_FIRST || (n->op == PROBE_TOP && key <= s->p[0]->key)) {
+        *skip = true;
+        return NULL;
+    }
+    prow *r = s->p[n->op == PROBE_TOP ? 0 : s->head];
+    s->bytes -= r->cap;
+    return r;
+}
+
+/* Puts a row in the place that make_room left, or behind the others. */
+static void put(const pnode *n, prows *s, prow *r, bool replaces)
+{
+    s->bytes += r->cap;
+    if (n->op == PROBE_TOP) {
+        uint32_t at = replaces ? 0 : s->n++;
+        s->p[at] = r;
+        if (replaces)
+            sift_down(s, 0);
+        else
+            sift_up(s, at);
+    } else if (replaces) {
+        s->p[s->head] = r;
+        s->head = (s->head + 1) % s->n;
+    } else
+        s->p[s->n++] = r;
+}
+
+/* The place of a row that was taken out and cannot be filled. */
+static void close_gap(const pnode *n, prows *s)
+{
+    uint32_t at = n->op == PROBE_TOP ? 0 : s->head;
+    if (n->op == PROBE_TOP) {
+        s->p[0] = s->p[--s->n];
+        sift_down(s, 0);
+        return;
+    }
+    prow *turned[1];
+    while (s->head > 0) { /* turn the ring so that the oldest is first; rare */
+        turned[0] = s->p[0];
+        memmove(s->p, s->p + 1, (s->n - 1) * sizeof *s->p);
+        s->p[s->n - 1] = turned[0];
+        s->head--;
+        at = s->head;
+    }
+    memmove(s->p + at, s->p + at + 1, (s->n - at - 1) * sizeof *s->p);
+    s->n--;
+}
+
+void probe__rows_add(pctx *c, const pnode *n, prows *s)
+{
+    probe *p = c->p;
+    double key = 0;
+    bool skip;
+    if (n->op == PROBE_TOP) {
+        if (!pv_number(probe__value(c, n->e), &key) || key != key) return;
+    } else if (n->op == PROBE_VALUE && probe__value(c, n->row.e[0]).type == PV_NULL)
+        return;
+    s->seen++;
+    prow *old = make_room(n, s, key, &skip);
+    if (skip) {
+        s->dropped++;
+        return;
+    }
+    if (old && n->op != PROBE_VALUE) s->dropped++;
+    bool replaces = old != NULL;
+    if (!replaces && !grow(p, s, wanted(n))) {
+        s->dropped++;
+        return;
+    }
+    prow *r = s->bytes > PROBE_ROWS_BYTES ? NULL : probe__row(c, &n->row, old);
+    if (!r) {
+        if (old && s->bytes > PROBE_ROWS_BYTES) probe__row_free(p, old);
+        if (replaces) close_gap(n, s);
+        s->dropped++;
+        return;
+    }
+    r->key = key;
+    put(n, s, r, replaces);
+}
+
+void probe__rows_fini(probe *p, prows *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        probe__row_free(p, s->p[i]);
+    p->memory -= s->cap * sizeof *s->p;
+    free(s->p);
+    *s = (prows){0};
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const prow *x = *(prow *const *)a, *y = *(prow *const *)b;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+void probe__rows_merge(probe *p, const pnode *n, prows *into, const prows *from)
+{
+    uint64_t seen = into->seen + from->seen;
+    uint32_t max = wanted(n);
+    if (from->n == 0) {
+        into->seen = seen;
+        into->dropped += from->dropped;
+        return;
+    }
+    /* All in one list in order of time, of which the wanted ones are kept. */
+    size_t n_all = (size_t)into->n + from->n;
+    prow **all = mem_alloc(n_all * sizeof *all);
+    if (!all) {
+        into->seen = seen;
+        return;
+    }
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < into->n; i++)
+        all[k++] = into->p[i];
+    uint32_t own = k;
+    for (uint32_t i = 0; i < from->n; i++)
+        if ((all[k] = probe__row_copy(p, from->p[i]))) k++;
+    (void)own;
+    qsort(all, k, sizeof *all, by_order);
+    prow **room = into->p;
+    size_t cap = into->cap;
+    prows fresh = {.seen = seen};
+    for (uint32_t i = 0; i < k; i++) {
+        bool skip;
+        prow *old = make_room(n, &fresh, all[i]->key, &skip);
+        if (old) probe__row_free(p, old);
+        if (skip || (!old && !grow(p, &fresh, max)))
+            probe__row_free(p, all[i]);
+        else
+            put(n, &fresh, all[i], old != NULL);
+    }
+    p->memory -= cap * sizeof *room;
+    free(room);
+    free(all);
+    fresh.dropped = n->op == PROBE_VALUE ? 0 : seen - fresh.n;
+    *into = fresh;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const prow *x = *(prow *const *)a, *y = *(prow *const *)b;
+    if (x->key != y->key) return x->key < y->key ? 1 : -1;
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+void probe__rows_each(const pnode *n, const prows *s, void (*visit)(void *arg, const prow *r), void *arg)
+{
+    if (n->op != PROBE_TOP) {
+        for (uint32_t i = 0; i < s->n; i++)
+            visit(arg, s->p[(s->head + i) % s->n]);
+        return;
+    }
+    prow **sorted = s->n ? mem_alloc(s->n * sizeof *sorted) : NULL;
+    if (!sorted) return;
+    memcpy(sorted, s->p, s->n * sizeof *sorted);
+    qsort(sorted, s->n, sizeof *sorted, by_key);
+    for (uint32_t i = 0; i < s->n; i++)
+        visit(arg, sorted[i]);
+    free(sorted);
+}
