@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Records the sessions beside it: lunette lua tests/data/recordings/record.lua TARGET OUT_DIR [NAME...]
--- TARGET is a lunette-target of .NET 10 (see README.md). Each recording begins before `go` and ends after DONE, whose line is printed.
+-- Records the sessions beside it: lunette lua tests/data/recordings/record.lua TARGETS OUT_DIR [NAME...]
+-- TARGETS is where tests/targets/build.sh put the targets (see README.md). Each recording begins before `go` and ends after DONE, whose
+-- line is printed.
 package.path = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../../live/?.lua;" .. package.path
 local events = require("lunette.events")
 local fs = require("lunette.fs")
@@ -22,7 +23,7 @@ local recipes = {
   { name = "gcs", args = { "gcs", "5" }, rundown = NONE, providers = { runtime(0x1, 4) } },
   { name = "bgc", args = { "bgc", "5" }, rundown = NONE, providers = { runtime(0x1, 4) } },
   {
-    name = "datas", args = { "datas", "8" }, rundown = NONE, environment = { DOTNET_gcServer = "1" }, seconds = 4,
+    name = "datas", args = { "datas", "8" }, rundown = NONE, environment = { DOTNET_gcServer = "1" }, seconds = 4, stop = true,
     providers = { runtime(0x1, 4) },
   },
   { name = "alloc", args = { "alloc", "5000" }, rundown = NAMES, providers = { runtime(0x80000000000, 4) } },
@@ -31,7 +32,7 @@ local recipes = {
     name = "pool", args = { "pool", "40" }, rundown = NAMES,
     providers = { runtime(0x10000, 4), { name = "System.Diagnostics.Eventing.FrameworkEventSource", keywords = 0x2, level = 5 } },
   },
-  { name = "starve", args = { "starve", "40" }, rundown = NONE, seconds = 5, providers = { runtime(0x10000, 4) } },
+  { name = "starve", args = { "starve" }, rundown = NONE, endless = true, seconds = 5, providers = { runtime(0x10000, 4) } },
   {
     name = "source", args = { "source", "100" }, rundown = NAMES,
     providers = { { name = "Lunette-Demo", keywords = "0xffffffffffffffff", level = 5 } },
@@ -40,29 +41,39 @@ local recipes = {
     name = "services", args = { "di" }, rundown = NONE,
     providers = { runtime(0x8, 4), { name = "Microsoft-Extensions-DependencyInjection", keywords = "0xffffffffffffffff", level = 5 } },
   },
+  -- nothing happens: all that the collectors of the runtime's own events ask for, over a process that does nothing
+  {
+    name = "quiet", args = { "idle" }, rundown = NONE, idle = true, endless = true, seconds = 1,
+    providers = { runtime(0x4100001c011, 5) },
+  },
+  -- older runtimes, whose events have older versions
+  { name = "net8-throw", runtime = "net8.0", args = { "throw", "2" }, rundown = NAMES, providers = { runtime(0x8000, 4) } },
+  { name = "net8-fights", runtime = "net8.0", args = { "fights", "10" }, rundown = NAMES, providers = { runtime(0x4000, 4) } },
+  { name = "net8-gcs", runtime = "net8.0", args = { "gcs", "3" }, rundown = NONE, providers = { runtime(0x1, 4) } },
+  { name = "net9-waits", runtime = "net9.0", args = { "waits", "4" }, rundown = NAMES, providers = { runtime(0x40000000000, 5) } },
+  { name = "net9-gcs", runtime = "net9.0", args = { "gcs", "3" }, rundown = NONE, providers = { runtime(0x1, 4) } },
 }
 
 --- Runs one recipe; returns the target's DONE line and the session's summary.
-local function record(target_path, recipe, path)
-  local target <close> = h.start({ target_path, table.unpack(recipe.args) }, recipe.name, recipe.environment)
+local function record(targets, recipe, path)
+  local program = targets .. "/" .. (recipe.runtime or "net10.0") .. "/lunette-target"
+  local target <close> = h.start({ program, table.unpack(recipe.args) }, recipe.name, recipe.environment)
   local source <close> = assert(events.open {
     pid = target.pid, save_to = path, buffer_mb = 64, rundown = recipe.rundown, stacks = true, providers = recipe.providers,
     want = { { provider = "-none-" } },
   })
-  target:command("go", "^GOING")
-  if recipe.seconds then
-    assert(loop.sleep_ms(recipe.seconds * 1000))
-    target:command("stop", "^STOPPED")
-  end
-  local done = recipe.name == "starve" and "no DONE" or target:line("^DONE")
+  if not recipe.idle then target:command("go", "^GOING") end
+  if recipe.seconds then assert(loop.sleep_ms(recipe.seconds * 1000)) end
+  if recipe.stop then target:command("stop", "^STOPPED") end
+  local done = recipe.endless and "no DONE" or target:line("^DONE")
   if recipe.dies then h.wait_for("the end of the target", h.START_MS, function() return target.child.exit end) end
   local summary = assert(source:stop(30000))
   return done, summary
 end
 
-local target, out = arg[1], arg[2]
+local targets, out = arg[1], arg[2]
 if not out then
-  io.stderr:write("usage: lunette lua tests/data/recordings/record.lua TARGET OUT_DIR [NAME...]\n")
+  io.stderr:write("usage: lunette lua tests/data/recordings/record.lua TARGETS OUT_DIR [NAME...]\n")
   return 2
 end
 local asked = {}
@@ -71,7 +82,7 @@ for _, recipe in ipairs(recipes) do
   if not next(asked) or asked[recipe.name] then
     local path = out .. "/" .. recipe.name .. ".nettrace"
     fs.remove(path)
-    local done, s = record(target, recipe, path)
+    local done, s = record(targets, recipe, path)
     print(("%s: %s"):format(recipe.name, done))
     print(("  %d events, %d bytes, %d lost, complete: %s"):format(s.events, s.bytes, s.lost, tostring(s.complete)))
   end
