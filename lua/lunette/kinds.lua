@@ -108,7 +108,8 @@ events("counters", "counters", "CounterSnapshot", "low",
   { "summary()=CountersSummaryView", "byProvider()=CountersByProviderView", JOURNEY },
   { scopes = { semantics = "any", list = { "read-counters", "eventpipe" } } })
 events("exception-snapshot", "exceptions", "ExceptionSnapshot", "moderate",
-  { "summary(topN)=ExceptionByTypeView", "byType()=ExceptionByTypeView", "recent(topN)=ExceptionRecentView" })
+  { "summary(topN)=ExceptionByTypeView", "byType()=ExceptionByTypeView", "recent(topN)=ExceptionRecentView",
+    "byThrowSite(topN)=ExceptionByThrowSiteView" })
 events("crash-guard-snapshot", "crash-guard", "CrashGuardSnapshot", "moderate",
   { "summary()=CrashGuardSummaryView", "exceptions(topN)=CrashGuardExceptionsView", "stack()=CrashGuardStackView" })
 events("gc-events", "gc", "GcSummary", "low", {
