@@ -256,8 +256,9 @@ void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev
 /* ---- kinds of events --------------------------------------------------------------------------------------------- */
 static bool alias_is(const palias *a, const nt_kind *k)
 {
-    if (a->provider.n != k->provider.n ||
-        strncasecmp((const char *)a->provider.p, (const char *)k->provider.p, k->provider.n) != 0)
+    if (!slice_eq_str(a->provider, "*") &&
+        (a->provider.n != k->provider.n ||
+         strncasecmp((const char *)a->provider.p, (const char *)k->provider.p, k->provider.n) != 0))
         return false;
     if (a->id >= 0) return k->id == (uint64_t)a->id;
     return slice_eq_str(a->event, "*") || slice_eq(a->event, k->display) || slice_eq(a->event, k->name);

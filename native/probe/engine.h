@@ -79,6 +79,7 @@ typedef enum px_op {
     PX_MAX,
     PX_ABS,
     PX_FLOOR,
+    PX_EXP,
     PX_BIT,
     PX_LEN,
     PX_LOWER,

@@ -306,6 +306,8 @@ static pv unary(pctx *c, uint8_t op, pv v)
     case PX_FLOOR:
         if (v.type != PV_FLOAT) return v.type == PV_INT ? v : pv_null();
         return fabs(v.f) < 9e18 ? pv_int((int64_t)floor(v.f)) : pv_float(v.f);
+    case PX_EXP:
+        return v.type == PV_INT || v.type == PV_FLOAT ? pv_float(exp(v.type == PV_INT ? (double)v.i : v.f)) : pv_null();
     case PX_LEN: return pv_is_text(v) ? pv_int(v.type == PV_TEXT16 ? v.n / 2 : v.n) : pv_null();
     case PX_LOWER: return lower(c, v);
     case PX_HEX: return hex(c, v);
@@ -392,6 +394,7 @@ pv probe__eval(pctx *c, const px *x)
     case PX_NEG:
     case PX_ABS:
     case PX_FLOOR:
+    case PX_EXP:
     case PX_LEN:
     case PX_LOWER:
     case PX_HEX:
