@@ -113,6 +113,26 @@ function proc.fds(pid) end
 ---@nodiscard
 function proc.cgroup(pid) end
 
+---@class LunetteThreadCpu
+---@field tid integer
+---@field name? string
+---@field start_time integer  ticks since boot
+---@field cpu_ns integer
+---@field precise boolean     false: it comes in clock ticks
+
+--- Waits. The threads whose name begins with one of the prefixes (nil: all), by tid.
+---@param pid integer
+---@param prefixes? string|string[]
+---@return LunetteThreadCpu[]?  # dropped counts those over 4,096
+---@return LunetteErr? err
+---@nodiscard
+function proc.thread_cpu(pid, prefixes) end
+
+--- CPU time of this process and of the thread that runs Lua.
+---@return { process_ns: integer, thread_ns: integer }
+---@nodiscard
+function proc.own_cpu() end
+
 ---@param path? string
 ---@return table?
 ---@return LunetteErr? err

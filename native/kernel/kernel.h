@@ -138,6 +138,27 @@ typedef struct kn_fds {
 } kn_fds;
 int kn_fds_of(const char *root, int pid, kn_fds *out, err *e);
 
+/* ---- a process: its threads ---- */
+#define KN_THREADS_MAX 4096 /* threads listed */
+typedef struct kn_thread {
+    int tid;
+    char name[64];       /* as the kernel gives it: at most 15 bytes, valid UTF-8 or not */
+    uint64_t start_time; /* clock ticks since boot */
+    uint64_t cpu_ns;     /* user and system */
+    bool precise;        /* cpu_ns is the scheduler's; else it comes in clock ticks (10 ms) */
+} kn_thread;
+typedef struct kn_threads {
+    kn_thread *rows; /* by tid */
+    size_t n, cap;
+    uint32_t dropped; /* past KN_THREADS_MAX */
+} kn_threads;
+/* The threads whose name begins with one of prefixes (a NUL-separated list; empty: all). A thread that ends meanwhile
+ * is left out. Free with kn_threads_fini. Errors as kn_read_pid, and ERR_NO_MEMORY. */
+int kn_threads_of(const char *root, int pid, slice prefixes, kn_threads *out, err *e);
+void kn_threads_fini(kn_threads *t);
+/* Nanoseconds on a CPU, the first number of /proc/PID/task/TID/schedstat. */
+bool kn_parse_schedstat(slice text, uint64_t *cpu_ns);
+
 /* ---- a process: its end ---- */
 typedef struct kn_exit {
     bool known; /* false: it ended, and this kernel did not tell how */

@@ -21,18 +21,19 @@ static int check_pid(lua_State *L, int idx)
 }
 
 /* ---- jobs: what may be held up ---- */
-typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP } job_op;
+typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP, JOB_THREADS } job_op;
 typedef struct job {
     job_op op;
     int pid, rc;
     bool more; /* the text was cut at its cap */
     err e;
     future *f;
-    buf text; /* cmdline, environ: items, each with a NUL, valid UTF-8 */
+    buf text; /* cmdline, environ: items, each with a NUL, valid UTF-8; threads: the prefixes */
     union {
         kn_rollup rollup;
         kn_fds fds;
         kn_cgroup cgroup;
+        kn_threads threads;
     } u;
     char root[KN_PATH_MAX];
 } job;
@@ -42,6 +43,7 @@ static void job_free(void *p)
     job *j = p;
     if (!j) return;
     buf_fini(&j->text);
+    if (j->op == JOB_THREADS) kn_threads_fini(&j->u.threads);
     free(j);
 }
 
@@ -79,6 +81,7 @@ static void job_work(void *p)
     case JOB_ROLLUP: j->rc = read_rollup(j); break;
     case JOB_FDS: j->rc = kn_fds_of(j->root, j->pid, &j->u.fds, &j->e); break;
     case JOB_CGROUP: j->rc = kn_cgroup_of(j->root, j->pid, &j->u.cgroup, &j->e); break;
+    case JOB_THREADS: j->rc = kn_threads_of(j->root, j->pid, buf_view(&j->text), &j->u.threads, &j->e); break;
     }
 }
 
@@ -102,6 +105,7 @@ static int push_job(lua_State *L, const job *j)
     case JOB_ROLLUP: pl__push_rollup(L, &j->u.rollup); break;
     case JOB_FDS: pl__push_fds(L, &j->u.fds); break;
     case JOB_CGROUP: pl__push_cgroup(L, &j->u.cgroup); break;
+    case JOB_THREADS: pl__push_threads(L, &j->u.threads); break;
     }
     return 1;
 }
@@ -162,11 +166,9 @@ static job *job_new(lua_State *L, job_op op, int pid)
     return j;
 }
 
-static int run(lua_State *L, job_op op, int pid)
+/* Has the job on the stack's top done: on a worker thread while the task waits, or at once outside of one. */
+static int run_box(lua_State *L, job **box)
 {
-    job **box = push_box(L); // box
-    *box = job_new(L, op, pid);
-    if (!*box) return luaL_error(L, "not enough memory");
     if (!task_current(L)) {
         job_work(*box);
         return push_boxed(L, box);
@@ -185,11 +187,53 @@ static int run(lua_State *L, job_op op, int pid)
     return host_await(L, f, -1, push_future, NULL);
 }
 
+static int run(lua_State *L, job_op op, int pid)
+{
+    job **box = push_box(L); // box
+    *box = job_new(L, op, pid);
+    if (!*box) return luaL_error(L, "not enough memory");
+    return run_box(L, box);
+}
+
 static int l_cmdline(lua_State *L) { return run(L, JOB_CMDLINE, check_pid(L, 1)); }
 static int l_environ(lua_State *L) { return run(L, JOB_ENVIRON, check_pid(L, 1)); }
 static int l_smaps_rollup(lua_State *L) { return run(L, JOB_ROLLUP, check_pid(L, 1)); }
 static int l_fds(lua_State *L) { return run(L, JOB_FDS, check_pid(L, 1)); }
 static int l_cgroup(lua_State *L) { return run(L, JOB_CGROUP, check_pid(L, 1)); }
+
+/* The names of argument 2, a text or a list of them, each with its NUL. */
+static void take_prefixes(lua_State *L, buf *out)
+{
+    if (lua_type(L, 2) == LUA_TSTRING) {
+        buf_put(out, lua_tostring(L, 2), lua_rawlen(L, 2) + 1);
+        return;
+    }
+    for (lua_Integer i = 1; lua_rawgeti(L, 2, i) == LUA_TSTRING; i++) { // box name
+        buf_put(out, lua_tostring(L, -1), lua_rawlen(L, -1) + 1);
+        lua_pop(L, 1); // box
+    }
+    lua_pop(L, 1); // box
+}
+
+static int l_thread_cpu(lua_State *L)
+{
+    int pid = check_pid(L, 1);
+    if (!lua_isnoneornil(L, 2) && lua_type(L, 2) != LUA_TSTRING) luaL_checktype(L, 2, LUA_TTABLE);
+    job **box = push_box(L); // box
+    *box = job_new(L, JOB_THREADS, pid);
+    if (!*box) return luaL_error(L, "not enough memory");
+    if (!lua_isnoneornil(L, 2)) take_prefixes(L, &(*box)->text);
+    if ((*box)->text.failed) return luaL_error(L, "not enough memory");
+    return run_box(L, box);
+}
+
+static int l_own_cpu(lua_State *L)
+{
+    lua_createtable(L, 0, 2); // t
+    pl__set_int(L, "process_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+    pl__set_int(L, "thread_ns", clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    return 1;
+}
 
 /* ---- what the kernel answers at once ---- */
 static int l_stat(lua_State *L)
@@ -412,6 +456,8 @@ static const luaL_Reg functions[] = {{"at", l_at},
                                      {"io", l_io},
                                      {"fds", l_fds},
                                      {"cgroup", l_cgroup},
+                                     {"thread_cpu", l_thread_cpu},
+                                     {"own_cpu", l_own_cpu},
                                      {"host", l_host},
                                      {"perf_probe", l_perf_probe},
                                      {"can_attach", l_can_attach},

@@ -111,6 +111,21 @@ void pl__push_fds(lua_State *L, const kn_fds *f)
     lua_setfield(L, -2, "tcp"); // t
 }
 
+void pl__push_threads(lua_State *L, const kn_threads *t)
+{
+    lua_createtable(L, (int)t->n, 1); // list
+    for (size_t i = 0; i < t->n; i++) {
+        lua_createtable(L, 0, 5); // list row
+        pl__set_int(L, "tid", t->rows[i].tid);
+        pl__set_text(L, "name", t->rows[i].name);
+        pl__set_int(L, "start_time", (int64_t)t->rows[i].start_time);
+        pl__set_int(L, "cpu_ns", (int64_t)t->rows[i].cpu_ns);
+        pl__set_bool(L, "precise", t->rows[i].precise);
+        lua_rawseti(L, -2, (lua_Integer)i + 1); // list
+    }
+    pl__set_int(L, "dropped", t->dropped);
+}
+
 static void set_psi(lua_State *L, const char *key, const kn_psi *p)
 {
     lua_createtable(L, 0, 4); // t psi

@@ -39,7 +39,9 @@ static void process(slice text)
     kn_limits limits;
     kn_io io;
     slice item;
+    uint64_t ns;
     err e = {0};
+    (void)kn_parse_schedstat(text, &ns);
     (void)kn_parse_stat(text, &stat, &e);
     (void)kn_parse_status(text, &status, NULL);
     (void)kn_parse_rollup(text, &rollup, NULL);

@@ -48,7 +48,9 @@ describe("lunette.proc", function()
   end)
 
   it("says ProcessNotFound for a pid that nobody has", function()
-    for _, name in ipairs { "stat", "status", "cmdline", "environ", "smaps_rollup", "limits", "io", "fds", "cgroup", "can_attach" } do
+    for _, name in ipairs {
+      "stat", "status", "cmdline", "environ", "smaps_rollup", "limits", "io", "fds", "cgroup", "thread_cpu", "can_attach",
+    } do
       local value, err = proc[name](2147483647)
       assert.is_nil(value, name)
       assert.equal("ProcessNotFound", err.kind, name)
@@ -81,6 +83,23 @@ describe("lunette.proc", function()
     end
     assert.is_true(seen)
     assert.equal(0, pids.dropped)
+  end)
+
+  it("tells what the threads of a name cost", function()
+    local own = fs.read("/proc/self/comm", 64):match("^(.-)\n")
+    local before = assert(proc.thread_cpu(sys.pid, own:sub(1, 3)))
+    local main = before[1]
+    assert.same({ sys.pid, own, 0 }, { main.tid, main.name, before.dropped })
+    assert.equal(proc.stat(sys.pid).start_time, main.start_time)
+    local cpu = proc.own_cpu()
+    repeat until proc.own_cpu().thread_ns - cpu.thread_ns > 50000000
+    local after = assert(proc.thread_cpu(sys.pid, { "nobody", own }))[1]
+    local spent_ms = (after.cpu_ns - main.cpu_ns) // 1000000
+    assert.is_true(spent_ms >= 20 and spent_ms < 5000, spent_ms)
+    assert.is_true(proc.own_cpu().process_ns - cpu.process_ns >= 50000000)
+    assert.is_true(#assert(proc.thread_cpu(sys.pid)) > 1)
+    assert.same({ dropped = 0 }, proc.thread_cpu(sys.pid, "nobody"))
+    assert.has_error(function() return proc.thread_cpu(sys.pid, 5) end)
   end)
 
   it("lets other tasks run while it waits, and survives being cancelled", function()

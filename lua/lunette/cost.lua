@@ -1,0 +1,93 @@
+-- SPDX-License-Identifier: MIT
+--- What a window cost: CPU time of the target's streaming thread and of this process, events, bytes, loss. The runtime has one streaming
+--- thread a session, from its start to its stop; it carries the name of the thread that answers the diagnostics socket, which is there from
+--- the target's start. So the threads are listed before the session is opened, and what is new afterwards streams.
+local proc = require("lunette.proc")
+
+local STREAMING_THREAD <const> = ".NET EventPipe" -- CoreCLR 8, 9, 10 and NativeAOT
+local NS_PER_MS <const> = 1e6
+
+local M = {}
+
+---@class LunetteCost
+---@field target_cpu_ms? number    of the session's streaming thread; nil: it could not be read (a file, an ended process, no permission)
+---@field lunette_cpu_ms number    of this whole process, whatever else it did meanwhile
+---@field window_ms? number
+---@field events? integer
+---@field events_per_s? number
+---@field bytes? integer
+---@field lost? integer            events that the runtime dropped
+
+---@class LunetteCostMeter
+local Meter = {}
+Meter.__index = Meter
+
+local function key_of(thread) return thread.tid .. ":" .. thread.start_time end -- a tid can be used again, its start tells
+
+--- Milliseconds with one decimal.
+local function ms(ns) return math.floor(ns / NS_PER_MS * 10 + 0.5) / 10 end
+
+--- The streaming threads that were not there at the start, in the order of their birth.
+local function new_threads(meter)
+  local threads = meter.known and proc.thread_cpu(meter.pid, STREAMING_THREAD) or {}
+  local fresh = {}
+  for _, thread in ipairs(threads) do
+    if thread.name == STREAMING_THREAD and not meter.known[key_of(thread)] then fresh[#fresh + 1] = thread end
+  end
+  table.sort(fresh, function(a, b)
+    if a.start_time ~= b.start_time then return a.start_time < b.start_time end
+    return a.tid < b.tid
+  end)
+  return fresh
+end
+
+--- Begins to measure: call it before the session is opened. Waits.
+---@param pid? integer  nil for a recorded file
+---@return LunetteCostMeter
+---@nodiscard
+function M.start(pid)
+  local meter = setmetatable({ pid = pid }, Meter)
+  local threads = pid and proc.thread_cpu(pid, STREAMING_THREAD)
+  if threads then
+    meter.known = {}
+    for _, thread in ipairs(threads) do meter.known[key_of(thread)] = true end
+  end
+  meter.own_ns = proc.own_cpu().process_ns
+  return meter
+end
+
+--- The session is open: its thread is the youngest new one now, which tells it from those of sessions that follow. Waits.
+function Meter:opened()
+  local fresh = new_threads(self)
+  self.thread = fresh[#fresh] and key_of(fresh[#fresh])
+end
+
+--- The window ends: call it before the session is stopped, since its thread goes with it. Later calls change nothing. Waits.
+function Meter:window_end()
+  if self.ended then return end
+  self.ended = true
+  self.lunette_ns = proc.own_cpu().process_ns - self.own_ns
+  for i, thread in ipairs(new_threads(self)) do
+    if self.thread == key_of(thread) or (not self.thread and i == 1) then self.target_ns = thread.cpu_ns end
+  end
+end
+
+--- The price of the window.
+---@param summary table      of source:stop
+---@param window_ms? number
+---@return LunetteCost
+---@nodiscard
+function Meter:finish(summary, window_ms)
+  self:window_end()
+  return {
+    target_cpu_ms = self.target_ns and ms(self.target_ns),
+    lunette_cpu_ms = ms(self.lunette_ns),
+    window_ms = window_ms,
+    events = summary.events,
+    events_per_s = summary.events and window_ms and window_ms > 0 and math.floor(summary.events * 10000 / window_ms + 0.5) / 10 or nil,
+    bytes = summary.bytes,
+    lost = summary.lost,
+  }
+end
+
+return M
