@@ -15,7 +15,8 @@ local M = {}
 ---@class Collector
 ---@field kind string             the `kind` of collect_events
 ---@field handle string           the kind of the handle, see lunette.kinds
----@field risk "low"|"moderate"|"high"|fun(ctx: table, args: table): string
+---@field risk "low"|"moderate"|"high"|fun(ctx: table, args: table): string|table
+---@field max_risk? string|table   with a risk that is a function: the highest
 ---@field scopes? table|function  default { "eventpipe" }
 ---@field data_field string       where the payload is in the answer's data
 ---@field payload string          its record in the contract
@@ -77,8 +78,8 @@ function M.collector(declared)
     if type(declared[name]) ~= wanted then error(("collector: '%s' must be a %s"):format(name, wanted), 2) end
   end
   return {
-    kind = declared.kind, risk = declared.risk or "low", scopes = declared.scopes or { "eventpipe" }, task = true,
-    data_field = declared.data_field, payload = declared.payload, check = declared.check,
+    kind = declared.kind, risk = declared.risk or "low", max_risk = declared.max_risk, scopes = declared.scopes or { "eventpipe" },
+    task = true, data_field = declared.data_field, payload = declared.payload, check = declared.check,
     run = function(ctx, args) return run(declared, ctx, args) end,
   }
 end

@@ -31,7 +31,7 @@ local KEYS <const> = {
   { "Diagnostics:SymbolServerAllowlist", "list", nil, "Hosts that a symbol path may name.", later = true },
   { "Diagnostics:RedactionPatterns", "list", nil, "Extra regular expressions for the redactor." },
   { "Diagnostics:AllowMethodParameterCapture", "bool", false, "Deployment switch of kind=method-params.", later = true },
-  { "Diagnostics:AllowProcessLaunch", "bool", false, "Allows launch in kind=startup under stdio.", later = true },
+  { "Diagnostics:AllowProcessLaunch", "bool", false, "Allows launch in kind=startup under stdio." },
   { "Diagnostics:HandleStore:MaxEntries", "int", 32, "Handles kept at once, 1 to 1024." },
   { "Orchestrator:Enabled", "bool", false, "Registers the orchestrator tools.", later = true },
   { "Orchestrator:NamespaceAllowlist", "list", nil, "Namespaces that may be listed or attached.", later = true },

@@ -1,0 +1,225 @@
+-- SPDX-License-Identifier: MIT
+-- launch: starts a program so that its .NET runtime waits for us before its first managed instruction, and ends it again.
+local errors = require("lunette.errors")
+local hints = require("lunette.hints")
+local ipc = require("lunette.ipc")
+local log = require("lunette.log")
+local loop = require("lunette.loop")
+local redaction = require("lunette.redaction")
+local sys = require("lunette.sys")
+
+local M = {}
+
+M.CONNECT_S = 10         -- default for the runtime to connect
+M.TERM_MS = 1000         -- from SIGTERM to SIGKILL
+M.HELD_MS = 100          -- and when its runtime was still held, which may not listen to SIGTERM
+M.KILL_MS = 1000         -- for a killed one to be gone
+M.RESUME_MS = 5000       -- for a runtime to answer that it goes on
+M.LOG_LINES = 2000       -- of the console, to our log; what follows is dropped and counted
+M.KEPT_LINES = 10        -- of the console, for the message of an early end
+M.KEPT_BYTES = 200       -- of such a line
+local AREA <const> = "launch"
+local PORTS <const> = "DOTNET_DiagnosticPorts"
+local SUSPEND <const> = "DOTNET_DefaultDiagnosticPortSuspend"
+-- Variables that switch the runtime's diagnostics off when they are 0.
+local SWITCHES <const> = {
+  "DOTNET_EnableDiagnostics", "DOTNET_EnableDiagnostics_IPC", "COMPlus_EnableDiagnostics", "COMPlus_EnableDiagnostics_IPC",
+}
+
+---@class LaunchOptions
+---@field argv string[]            without a slash, the program is looked for in PATH
+---@field cwd? string
+---@field env? table<string, string>   added to our environment
+---@field console "log"|"inherit"  log: line by line to our log; inherit: it is the program's own
+---@field owned? boolean           it leads a process group, and dies with us: a program that we end
+---@field connect_s? number        for its runtime to connect, default CONNECT_S
+
+---@class Launched
+---@field pid integer              of the program
+---@field process_id integer?      of its runtime: the same, unless the program starts another
+---@field exit { code: integer?, signal: integer? }?   once it has ended
+---@field tail string[]            the last lines of its console, with console = "log"
+local Launched = {}
+Launched.__index = Launched
+
+-- ---- the program --------------------------------------------------------------------------------------------------------------
+
+local function environment(options, path)
+  local given = options.env or {}
+  local env = {}
+  for name, value in pairs(given) do env[name] = value end
+  env[SUSPEND] = false -- one place to wait at is enough
+  local others = given[PORTS] or sys.getenv(PORTS)
+  env[PORTS] = path .. ",suspend" .. (others and others ~= "" and ";" .. others or "")
+  return env
+end
+
+--- The variable that switches the diagnostics off, or nil.
+local function switched_off(options)
+  for _, name in ipairs(SWITCHES) do
+    local value = (options.env or {})[name] or sys.getenv(name)
+    if value and value:match("^%s*0+%s*$") then return name end
+  end
+  return nil
+end
+
+local function keep(self, text)
+  text = sys.utf8_cut(sys.utf8_sanitize(redaction.redact(text)), M.KEPT_BYTES)
+  table.insert(self.tail, text)
+  if #self.tail > M.KEPT_LINES then table.remove(self.tail, 1) end
+end
+
+-- A task of its own: the console goes to our log, as far as it is bounded.
+local function pump(self)
+  local n = 0
+  while true do
+    local line = self.child:line()
+    if not line then break end
+    n = n + 1
+    keep(self, line.text)
+    if n <= M.LOG_LINES then
+      log.info(AREA, redaction.redact(line.text), { pid = self.pid, stream = line.stream, cut = line.cut })
+    end
+  end
+  local dropped = math.max(0, n - M.LOG_LINES) + self.child:dropped()
+  if dropped > 0 then log.notice(AREA, "further output was not logged", { pid = self.pid, lines = dropped }) end
+end
+
+-- ---- why it did not come --------------------------------------------------------------------------------------------------------
+
+--- "with exit code 3", "by signal 9".
+---@param exit { code: integer?, signal: integer? }
+function M.ending(exit)
+  return exit.code and ("with exit code %d"):format(exit.code) or ("by signal %d"):format(exit.signal)
+end
+
+local function last_words(self)
+  if #self.tail == 0 then return "" end
+  return " Its last output: " .. table.concat(self.tail, " | ")
+end
+
+local function start_failed(options, err)
+  local name = options.argv[1]
+  if err.kind == "PermissionDenied" then
+    return errors.new("InvalidArgument", ("%s may not be started: %s."):format(name, err.message),
+      { detail = "launch.fileName", hints = {} })
+  end
+  local where = options.cwd and (" in " .. options.cwd) or ""
+  return errors.new("InvalidArgument", ("%s cannot be started%s: %s. Give the path of an executable, or of one in PATH; for a .dll "
+    .. "start dotnet with it."):format(name, where, err.message), { detail = "launch.fileName", hints = {} })
+end
+
+local NEXT <const> = "inspect_process"
+
+local function ended_early(self)
+  return errors.new("ProcessExited", ("%s ended %s before a .NET runtime connected: it is no .NET program, or it failed before its "
+    .. "runtime was up.%s"):format(self.name, M.ending(self.exit), last_words(self)),
+    { process_id = self.pid, hints = { hints.new(NEXT, "See which .NET processes there are.", { view = "list" }) } })
+end
+
+local function never_came(self, seconds)
+  local seen = ipc.resolve(self.pid)
+  local runtime = seen and seen.runtime
+  if not runtime then
+    return errors.new("NotADotnetProcess", ("%s runs, but has no .NET runtime, and none connected within %g s.%s")
+      :format(self.name, seconds, last_words(self)), { process_id = self.pid })
+  end
+  return errors.new("EndpointUnavailable", ("%s has a .NET runtime (%s) that did not connect within %g s: .NET 5 is the first that can, "
+    .. "a NativeAOT program must be built with EventSourceSupport, and DOTNET_EnableDiagnostics must not be 0. A slow start wants a "
+    .. "larger connectTimeoutSeconds.%s"):format(self.name, runtime, seconds, last_words(self)), { process_id = self.pid })
+end
+
+-- ---- starting and ending --------------------------------------------------------------------------------------------------------
+
+-- Waits for the runtime, the end of the program or the deadline, whichever is first. The runtime, or nil.
+local function first_of(self, timeout_ms)
+  local news = loop.channel(2)
+  local listens = loop.spawn(function()
+    local runtime, err = self.port:wait(timeout_ms)
+    news:send({ runtime = runtime, err = err })
+  end)
+  local watches = loop.spawn(function()
+    self.ending:await()
+    news:send({})
+  end)
+  local first, err = news:recv(timeout_ms + 1000)
+  listens:cancel("no longer waited for")
+  watches:cancel("no longer waited for")
+  if not first then return nil, err end
+  if first.err and first.err.kind ~= "Timeout" then return nil, first.err end
+  return first.runtime
+end
+
+--- Starts a program and waits until its runtime is held. However the calling task ends, an owned program is ended with it.
+---@param options LaunchOptions
+---@return Launched?, table? err   InvalidArgument, ProcessExited, NotADotnetProcess, EndpointUnavailable, Cancelled
+---@nodiscard
+function M.start(options)
+  local off = switched_off(options)
+  if off then
+    return nil, errors.new("EndpointUnavailable", ("%s=0 switches off the diagnostics of the program: start it without."):format(off),
+      { detail = off, hints = {} })
+  end
+  local port, err = ipc.listen()
+  if not port then return nil, err end
+  local console = options.console == "inherit" and "inherit" or "lines"
+  local child
+  child, err = loop.child {
+    argv = options.argv, cwd = options.cwd, env = environment(options, port.path), stdin = console == "inherit" and "inherit" or "null",
+    stdout = console, stderr = console, group = options.owned, dies_with_us = options.owned,
+  }
+  if not child then
+    port:close()
+    return nil, start_failed(options, err)
+  end
+  local self = setmetatable({ child = child, pid = child.pid, port = port, name = options.argv[1], owned = options.owned, tail = {} },
+    Launched)
+  self.ending = loop.spawn(function() self.exit = child:wait() end)
+  if console == "lines" then self.pumping = loop.spawn(pump, self) end
+  if options.owned then loop.on_cleanup(function() self:finish(true) end) end
+  local seconds = options.connect_s or M.CONNECT_S
+  local runtime
+  runtime, err = first_of(self, math.floor(seconds * 1000))
+  if runtime and not runtime.gone then
+    self.process_id = runtime.pid
+    return self
+  end
+  if not err and not self.exit and runtime then self.ending:await(M.KILL_MS) end -- the runtime has gone: so will the program
+  if self.exit and self.pumping then self.pumping:await(M.KILL_MS) end
+  if not err then err = self.exit and ended_early(self) or never_came(self, seconds) end
+  if self.owned then self:finish() else port:close() end
+  return nil, err, self
+end
+
+--- Lets the runtime go on without a session. True, or nil, err.
+function Launched:resume()
+  self.port:release()
+  return self.port:wait_resumed(M.RESUME_MS)
+end
+
+--- How many .NET processes the program has started beside the first; they were not held.
+function Launched:others() return math.max(0, self.port:stats().runtimes - 1) end
+
+--- Ends the program (SIGTERM, then SIGKILL, to all of its process group) and takes the port away. May be called again. A task that is
+--- cancelled may not wait any more: its cleanup does it.
+---@param cleaning? boolean
+function Launched:finish(cleaning)
+  if self.finished or (loop.cancelled() and not cleaning) then return end
+  self.finished = true
+  local held = self.port:stats().resumed == 0 -- nothing of the program has run yet: it has nothing to put away
+  if not self.exit then
+    self.child:kill("TERM")
+    self.ending:await(held and M.HELD_MS or M.TERM_MS)
+  end
+  if not self.exit then
+    self.child:kill("KILL")
+    self.ending:await(M.KILL_MS)
+  end
+  self.n_others = self:others()
+  self.port:close()
+  self.child:close()
+  local exit = self.exit or {}
+  log.info(AREA, "the launched program has ended", { pid = self.pid, code = exit.code, signal = exit.signal })
+end
+
+return M
