@@ -19,10 +19,11 @@ function M.of(artifact, handle_id)
   for _, word in ipairs(c.quality) do
     if LOSS[word] then return {} end
   end
-  local gen2 = c.generations[2] or 0
-  if c.total < M.MIN_COLLECTIONS or gen2 / c.total < M.EMIT_AT then return {} end
+  local forced = artifact.induced and artifact.induced.collections or 0 -- by us: no finding
+  local gen2, total = (c.generations[2] or 0) - forced, c.total - forced
+  if total < M.MIN_COLLECTIONS or gen2 / total < M.EMIT_AT then return {} end
   return { {
-    signal = M.ID, summary = ("%d of %d collections were of generation 2."):format(gen2, c.total), salience = gen2 / c.total,
+    signal = M.ID, summary = ("%d of %d collections were of generation 2."):format(gen2, total), salience = gen2 / total,
     buckets = { { key = "gen2", magnitude = gen2, unit = "collections", handle = handle_id } },
     nextAction = hints.new("query_snapshot", "See the collections by generation.", { handle = handle_id, view = "byGeneration" }),
   } }

@@ -153,6 +153,10 @@ return tool {
       "maxEvents", "int?", min = 1, applies_to = { "gc", "datas", "catalog", "event_source", "logs" }, max_by_branch = { gc = 100000 },
       default_by_branch = { gc = 200, event_source = 200, datas = 1000, logs = 500, catalog = 500 }, note = "Rows kept; counting goes on.",
     },
+    {
+      "induce", "bool", default = false, applies_to = { "gc" },
+      note = "Force a full blocking collection (one or two, as the answer says): high risk.",
+    },
     { "providerName", "string?", applies_to = { "event_source" }, required_for = { "event_source" }, note = "The event source." },
     { "keywords", "long", default = -1, applies_to = { "event_source" }, note = "Mask, number or 0x text; -1: all." },
     { "eventLevel", "int", default = 5, min = 0, max = 5, applies_to = { "event_source" }, note = "0 always to 5 verbose." },
