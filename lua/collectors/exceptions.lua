@@ -1,0 +1,95 @@
+-- SPDX-License-Identifier: MIT
+-- exceptions: every managed exception that is thrown in a window, handled or not: exact counts by type, the first rows with their stacks.
+local collector = require("lunette.collector")
+local exception_hints = require("collectors.exceptions.hints")
+local json = require("lunette.json")
+local numbers = require("lunette.numbers")
+local by_type = require("signals.exceptions_by_type")
+local probe = require("lunette.probe")
+local rows = require("collectors.exceptions.rows")
+
+local MAX_INLINE_TYPES <const> = 100 -- at Summary; the handle has all
+local ERROR_LEVEL <const> = 2        -- of the throw event; catch, finally and filter events would come from 4 on
+
+local function program(kept)
+  return probe.program {
+    name = "exceptions",
+    providers = { { name = rows.PROVIDER, keywords = "Exception", level = ERROR_LEVEL } },
+    events = { throw = rows.THROW },
+    keep = {
+      total = probe.count { on = "throw" },
+      rethrown = probe.count { on = "throw", where = "bit(ExceptionFlags, 4)" },
+      by_type = rows.by_type("throw"),
+      sites = rows.sites("throw"),
+      recent = probe.first(kept, rows.columns(), { on = "throw" }),
+    },
+  }
+end
+
+local function notes_of(result, artifact, asked)
+  local notes = { table.unpack(result.notes) }
+  if artifact.other_types > 0 then
+    notes[#notes + 1] = ("TypeLimitReached: capped at %d types; %d exceptions of others are in the total only.")
+      :format(rows.MAX_TYPES, artifact.other_types)
+  end
+  if asked > rows.MAX_ROWS then
+    notes[#notes + 1] = ("RowLimit: maxRecent %d was cut to %d."):format(asked, rows.MAX_ROWS)
+  end
+  if result.rethrown > 0 then
+    notes[#notes + 1] = ("Rethrown: %d of the %d throws throw an exception again that was counted before."):format(result.rethrown,
+      result.total)
+  end
+  return notes
+end
+
+local function artifact_of(source, result, args)
+  local kept = math.min(args.maxRecent, rows.MAX_ROWS)
+  local counts, other = rows.counts(result.by_type)
+  local sites, resolved = rows.throw_sites(result.sites, result.stacks)
+  local artifact = {
+    process_id = source.process and source.process.pid or result.window.summary.pid or 0,
+    started_unix_ms = result.window.started_unix_ms, duration_ms = rows.duration_ms(source, result),
+    total = result.total, by_type = counts, other_types = other, sites = sites, resolved = resolved,
+    recent = rows.list(result.recent.rows, result.stacks), recent_cap = kept, cost = result.cost,
+  }
+  artifact.notes = notes_of(result, artifact, args.maxRecent)
+  return artifact
+end
+
+local function inline(artifact, args)
+  local summary = args.depth == "Summary"
+  local notes = json.array({ table.unpack(artifact.notes) })
+  local limit = summary and MAX_INLINE_TYPES or nil
+  if limit and #artifact.by_type > limit then
+    notes[#notes + 1] = ("Inline: %d more types are behind the handle: query_snapshot(view=\"byType\")."):format(#artifact.by_type - limit)
+  end
+  return setmetatable({
+    processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
+    totalExceptions = artifact.total, byType = rows.wire_counts(artifact.by_type, limit),
+    recent = summary and json.array({}) or rows.wire_rows(artifact.recent), recentCap = artifact.recent_cap, notes = notes,
+    cost = artifact.cost,
+  }, { __order = { "processId", "startedAt", "duration", "totalExceptions", "byType", "recent", "recentCap", "notes", "cost" } })
+end
+
+local function sentence(artifact, source)
+  local top = artifact.by_type[1]
+  local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
+  return ("%d exceptions (%d types) of %s over %.1f s%s."):format(artifact.total, #artifact.by_type, what, artifact.duration_ms / 1000,
+    top and (": most of type %s (%d)"):format(top.type, top.n) or "")
+end
+
+return collector {
+  kind = "exceptions", handle = "exception-snapshot", risk = "moderate", data_field = "exceptions", payload = "ExceptionSnapshot",
+  collect = function(ctx, source, args)
+    local result, err = probe.run(ctx, program(math.min(args.maxRecent, rows.MAX_ROWS)), {
+      process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
+      message = "Collecting exceptions",
+    })
+    if not result then return nil, err end
+    return artifact_of(source, result, args)
+  end,
+  inline = inline,
+  summary = sentence,
+  signals = function(artifact, handle_id) return by_type.of(artifact, handle_id, "byType") end,
+  hints = function(artifact, handle_id, pid) return exception_hints.of(artifact, handle_id, pid) end,
+}
