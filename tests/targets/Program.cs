@@ -29,6 +29,7 @@ internal static class Program
         "  throw N         N InvalidOperationException, 2N ArgumentException, 3N Lunette.Target.OrderException, all caught (10)\n" +
         "  crash N         N caught exceptions, DONE, then an unhandled one (3)\n" +
         "  fights N        N lock fights of 20 ms over two objects in turns (40)\n" +
+        "  holds N         as fights, but the holder throws and catches, and waits on a handle, while it holds (40)\n" +
         "  waits N         N waits of 20 ms each on a Mutex, a Semaphore and a ManualResetEvent (20)\n" +
         "  pool N          N pool work items that block for 300 ms each (40)\n" +
         "  jit N           N dynamic methods, N/10 instantiations of a generic method, a hot method and a hot loop (100)\n" +
@@ -80,6 +81,7 @@ internal static class Program
         "throw" => new Throwing(number ?? 10),
         "crash" => new Crashing(number ?? 3),
         "fights" => new Fights(number ?? 40),
+        "holds" => new Fights(number ?? 40, seen: true),
         "waits" => new Waits(number ?? 20),
         "pool" => new BlockedPool(number ?? 40),
         "gcs" => new Collections(number ?? 5),

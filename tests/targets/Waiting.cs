@@ -6,10 +6,12 @@ using System.Runtime.CompilerServices;
 namespace Lunette.Target;
 
 /// <summary>One holder and one waiter, fight after fight: the holder lets go HoldMs after the waiter set out to wait. Even fights are
-/// about one object, odd ones about another.</summary>
-internal sealed class Fights(int n) : Work
+/// about one object, odd ones about another. As `holds` the holder can be seen while it holds: in even fights it throws and catches, in
+/// odd ones it waits on a handle that nobody signals.</summary>
+internal sealed class Fights(int n, bool seen = false) : Work
 {
     private const int HoldMs = 20;
+    private readonly ManualResetEvent _never = new(false);
     private readonly object _even = new(), _odd = new();
     private readonly Times _waits = new("wait");
     private volatile int _held, _waiting, _over, _waiterId;
@@ -32,9 +34,29 @@ internal sealed class Fights(int n) : Work
         {
             _held = fight;
             Until(() => _waiting == fight);
-            Thread.Sleep(HoldMs);
+            if (!seen || fight % 2 == 0) Thread.Sleep(HoldMs);
+            if (seen && fight % 2 == 0) HoldAndThrow();
+            if (seen && fight % 2 != 0) HoldAndWait();
         }
         Until(() => _over == fight);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void HoldAndThrow()
+    {
+        try
+        {
+            throw new InvalidOperationException("thrown while holding");
+        }
+        catch (InvalidOperationException)
+        {
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void HoldAndWait()
+    {
+        if (_never.WaitOne(HoldMs)) throw new InvalidOperationException("nobody signals this");
     }
 
     private void Wait()

@@ -20,6 +20,8 @@ local recipes = {
   { name = "crash", args = { "crash", "3" }, rundown = NAMES, dies = true, providers = { runtime(0x2000008038, 5) } },
   { name = "fights", args = { "fights", "40" }, rundown = NAMES, providers = { runtime(0x4000, 4) } },
   { name = "waits", args = { "waits", "20" }, rundown = NAMES, providers = { runtime(0x40000000000, 5) } },
+  -- contentions, the waits on handles inside and beside them, and exceptions (keyword Monitoring: the throws alone)
+  { name = "holds", args = { "holds", "10" }, rundown = NAMES, providers = { runtime(0x40200004000, 5) } },
   { name = "gcs", args = { "gcs", "5" }, rundown = NONE, providers = { runtime(0x1, 4) } },
   { name = "bgc", args = { "bgc", "5" }, rundown = NONE, providers = { runtime(0x1, 4) } },
   {
@@ -51,6 +53,8 @@ local recipes = {
   { name = "net8-fights", runtime = "net8.0", args = { "fights", "10" }, rundown = NAMES, providers = { runtime(0x4000, 4) } },
   { name = "net8-gcs", runtime = "net8.0", args = { "gcs", "3" }, rundown = NONE, providers = { runtime(0x1, 4) } },
   { name = "net9-waits", runtime = "net9.0", args = { "waits", "4" }, rundown = NAMES, providers = { runtime(0x40000000000, 5) } },
+  { name = "net8-holds", runtime = "net8.0", args = { "holds", "10" }, rundown = NAMES, providers = { runtime(0x40200004000, 5) } },
+  { name = "net9-holds", runtime = "net9.0", args = { "holds", "10" }, rundown = NAMES, providers = { runtime(0x40200004000, 5) } },
   { name = "net9-gcs", runtime = "net9.0", args = { "gcs", "3" }, rundown = NONE, providers = { runtime(0x1, 4) } },
 }
 
