@@ -39,8 +39,8 @@ end
 
 local function note_origins(all, result, notes)
   if result.enqueued == 0 then
-    notes[#notes + 1] = "NoWorkItems: no work item was queued in the window (or System.Diagnostics.Eventing.FrameworkEventSource is "
-      .. "switched off: EventSourceSupport=false)."
+    notes[#notes + 1] = "NoWorkItems: no work item was queued in the window, or System.Diagnostics.Eventing.FrameworkEventSource did not "
+      .. "tell (not recorded, or switched off by EventSourceSupport=false)."
     return quality.WORK_ITEMS
   elseif #all.list == 0 then
     notes[#notes + 1] = all.unnamed > 0

@@ -1,0 +1,46 @@
+-- SPDX-License-Identifier: MIT
+-- What every collector over the reducer engine takes from the end of a run: whose window it was, how long, how whole, and at what price.
+local numbers = require("lunette.numbers")
+
+local M = {}
+
+local COST_ORDER <const> = { __order = {
+  "targetCpuMs", "lunetteCpuMs", "windowMs", "events", "eventsPerSecond", "bytes", "eventsLost",
+} }
+
+--- CollectionCost; nil when nothing was measured.
+---@param cost table?   of probe.run
+function M.price(cost)
+  if not (cost and cost.events and cost.window_ms) then return nil end
+  return setmetatable({
+    targetCpuMs = numbers.round(cost.target_cpu_ms, 1), lunetteCpuMs = numbers.round(cost.lunette_cpu_ms, 1),
+    windowMs = numbers.round(cost.window_ms, 1), events = cost.events, eventsPerSecond = numbers.round(cost.events_per_s or 0, 1),
+    bytes = cost.bytes or 0, eventsLost = cost.lost or 0,
+  }, COST_ORDER)
+end
+
+---@class MeasuredWindow
+---@field process_id integer       0 when a recording does not say
+---@field started_unix_ms integer
+---@field duration_ms integer      of a recording: the time of its last event
+---@field lost integer?            events that the runtime dropped; nil when that is not known
+---@field ended_early boolean      before its deadline, or without the end mark of a recording
+---@field notes string[]
+---@field cost table?              CollectionCost
+
+--- The window of a run.
+---@param result table             of probe.run
+---@param source CollectorSource
+---@return MeasuredWindow
+function M.window(result, source)
+  local window = result.window
+  local summary = window.summary
+  return {
+    process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = window.started_unix_ms,
+    duration_ms = source.path and (summary.duration_ns or 0) // 1000000 or window.elapsed_ms, lost = summary.lost,
+    ended_early = summary.complete == false or (source.process ~= nil and window.ended ~= "deadline"), notes = result.notes,
+    cost = M.price(result.cost),
+  }
+end
+
+return M

@@ -1,0 +1,93 @@
+-- SPDX-License-Identifier: MIT
+-- Collectors over a target that does its known work within the window: the load begins when the session is open.
+local h = require("harness")
+local known = require("known_values")
+
+local M = {}
+
+local STEADY_MS <const> = 300 -- what asks a runtime who it is hangs up before; a session stays
+
+--- Waits until a session is open on a target.
+function M.session_open(target)
+  local since
+  h.wait_for("a session on process " .. target.pid, h.START_MS, function()
+    if M.connections_of(target) == 0 then since = nil return nil end
+    since = since or h.loop.now_ms()
+    return h.loop.now_ms() - since >= STEADY_MS
+  end)
+end
+
+function M.connections_of(target) return h.connections(target.pid) end
+
+--- `go`, and what the target says that it did.
+function M.go(target)
+  target:command("go", "^GOING")
+  return known.did(target)
+end
+
+--- Runs `collect` while `work(target)` runs once the session is open. Returns what both gave.
+function M.both(target, collect, work)
+  local results = h.together {
+    collect,
+    function()
+      M.session_open(target)
+      return work(target)
+    end,
+  }
+  return results[1], results[2]
+end
+
+--- One window of collect_events by command line while the target does its work. Returns the envelope and what the target did.
+---@param target table
+---@param arguments table   of collect_events; processId is added
+---@param work? fun(target: table): any   default: M.go
+function M.collect(target, arguments, work)
+  local given = { processId = target.pid }
+  for name, value in pairs(arguments) do given[name] = value end
+  return M.both(target, function() return h.call("collect_events", given) end, work or M.go)
+end
+
+-- A caller inside this process, for what the command line cannot ask.
+local function caller()
+  local ctx = { transport = "cli", era = "modern", in_task = false, principal = { name = "live test" }, state = {} }
+  function ctx.can() return false end
+  function ctx.progress() end
+  return ctx
+end
+
+--- One window of a collector that also keeps the stream, then the same collector over the file. Returns both payloads (at Detail), what
+--- the target did, and both artifacts.
+---@param module string       in lua/collectors
+---@param target table
+---@param seconds integer
+function M.live_and_recorded(module, target, seconds)
+  local path = h.scratch() .. "/session.nettrace"
+  local branch = require("collectors." .. module)
+  local function run(arguments)
+    arguments.durationSeconds, arguments.depth = seconds, "Detail"
+    local payload, extras = branch.run(caller(), arguments)
+    if not payload then error(tostring(extras and extras.message or extras)) end
+    return { payload = payload, artifact = extras.handle.artifact }
+  end
+  local live, did = M.both(target, function() return run { processId = target.pid, save_to = path } end, M.go)
+  local recorded = run { traceFilePath = path }
+  return live.payload, recorded.payload, did, live.artifact, recorded.artifact
+end
+
+--- The notes of a payload as one text.
+function M.notes(payload) return table.concat(payload.notes, "\n") end
+
+--- The targets of some runtimes at once; those that cannot be built are left out. Skips when none can.
+---@param runtimes string[]
+---@param skip fun(why: string)
+function M.each_runtime(runtimes, skip, fn)
+  local todo, why = {}, nil
+  for _, runtime in ipairs(runtimes) do
+    local built, reason = h.build_target(runtime)
+    if built then todo[#todo + 1] = function() fn(runtime) return true end else why = reason end
+  end
+  if #todo == 0 then skip(why) end
+  h.together(todo)
+end
+
+return M
