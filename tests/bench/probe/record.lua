@@ -28,5 +28,5 @@ target:command("stop", "^STOPPED")
 local done = target:line("^DONE ")
 local summary = assert(source:stop(60000))
 h.cleanup()
-print(("%d events, %d lost; the target wrote %s events"):format(summary.events, summary.lost, done:match("events=(%%d+)")))
+print(("%d events, %d lost; the target wrote %s events"):format(summary.events, summary.lost, done:match("events=(%d+)")))
 return summary.complete and summary.events >= n_wanted and summary.lost == 0 and 0 or 1
