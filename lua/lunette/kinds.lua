@@ -158,7 +158,7 @@ events("startup-snapshot", "startup", "StartupSnapshot", "low", {
 events("wait-handles-snapshot", "wait-handles", "WaitHandleSnapshot", "low",
   { "summary(topN)=WaitHandleSummaryView", "byCallSite(topN)=WaitHandleByCallSiteView", "whereThreadsWait(topN)=WhereThreadsWaitView" })
 events("runtime-metrics-snapshot", "runtime-metrics", "RuntimeMetricsSnapshot", "low",
-  { "summary()=RuntimeMetricsSummaryView", "timeline()=RuntimeMetricsTimelineView" })
+  { "summary()=RuntimeMetricsSummaryView", "timeline(topN)=RuntimeMetricsTimelineView" })
 events("allocations-sampled-snapshot", "allocations-sampled", "AllocationsSampledSnapshot", "low",
   { "summary(topN)=AllocationsSampledByTypeView", "bySite(topN)=AllocationsSampledBySiteView" })
 

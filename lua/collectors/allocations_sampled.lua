@@ -1,0 +1,163 @@
+-- SPDX-License-Identifier: MIT
+-- allocations-sampled: what a process allocates, by type and by call site, as unbiased estimates with bounds, from the random samples that
+-- .NET 10 and later take (one in 102,400 bytes; see allocations_sampled/estimate.lua).
+local collector = require("lunette.collector")
+local errors = require("lunette.errors")
+local estimate = require("collectors.allocations_sampled.estimate")
+local hints = require("lunette.hints")
+local measured = require("collectors.measured")
+local probe = require("lunette.probe")
+local signals = require("signals.allocations")
+local wire = require("collectors.allocations_sampled.wire")
+
+local SINCE <const> = 10            -- first major version that samples
+local INLINE <const> = { Summary = { types = 10, sites = 8 }, Detail = { types = 50, sites = 25 }, Raw = { types = 50, sites = 25 } }
+local UNKNOWN <const> = signals.UNKNOWN
+
+--- The sums from which estimate.of makes an estimate. w: how many objects a sample stands for.
+local function sums(more)
+  local keep = {
+    n = probe.count(), seen = probe.sum("ObjectSize"), objects = probe.sum("w"), objects_var = probe.sum("w * w - w"),
+    objects_max = probe.max("w"), bytes = probe.sum("bytes"), bytes_var = probe.sum("ObjectSize * ObjectSize * (w * w - w)"),
+    bytes_max = probe.max("bytes"),
+  }
+  for name, reducer in pairs(more or {}) do keep[name] = reducer end
+  return keep
+end
+
+local PROGRAM <const> = probe.program {
+  name = "allocations-sampled",
+  providers = { { name = probe.RUNTIME, keywords = "AllocationSampling", level = 4 } },
+  events = { sampled = probe.RUNTIME .. "/AllocationSampled" },
+  let = { w = ("1 / (1 - exp(ObjectSize * -%.20f))"):format(estimate.RATE), bytes = "ObjectSize * w" },
+  keep = {
+    total = probe.filter { keep = sums() },
+    types = probe.group {
+      by = "TypeName", weight = "bytes", top = 500,
+      keep = sums { large = probe.sum("bytes", { where = "AllocationKind == 1" }) },
+    },
+    sites = probe.group {
+      by = "@stack", frames = { depth = 1 }, weight = "bytes", top = 200,
+      keep = sums {
+        stack = probe.value("@stack"),
+        types = probe.group { by = "TypeName", weight = "bytes", top = 1, max = 64, keep = { n = probe.count() } },
+      },
+    },
+  },
+}
+
+local function names_of(result, stack)
+  local names = {}
+  for i, frame in ipairs((result.stacks[stack] or {}).frames or {}) do names[i] = frame.name or UNKNOWN end
+  return names
+end
+
+local function type_of(row)
+  return { name = row.key or UNKNOWN, estimate = estimate.of(row), large_bytes = math.floor((row.large or 0) + 0.5) }
+end
+
+local function site_of(result, row)
+  local frame = ((result.stacks[row.key] or {}).frames or {})[1] or {}
+  local top = row.types.rows[1]
+  return {
+    method = frame.name or UNKNOWN, module = frame.module, estimate = estimate.of(row), top_type = top and top.key,
+    stack = names_of(result, row.stack),
+  }
+end
+
+local function rows_of(group, make)
+  local rows = {}
+  for i, row in ipairs(group.rows) do rows[i] = make(row) end
+  return rows, group.keys
+end
+
+local function add_notes(artifact, result, live)
+  local notes = artifact.notes
+  if artifact.total.samples == 0 then
+    notes[#notes + 1] = live and ("NoSamples: nothing was sampled: as good as certainly less than %.2f MB were allocated. A longer window "
+      .. "sees more."):format(estimate.detection_limit() / 1e6)
+      or "NoSamples: the recording holds no AllocationSampled event (keyword 0x80000000000 of .NET 10)."
+  end
+  for _, group in ipairs({ { "types", result.types }, { "call sites", result.sites } }) do
+    local left = group[2].keys - #group[2].rows
+    if left > 0 then notes[#notes + 1] = ("Capped: %d more %s are only in the total."):format(left, group[1]) end
+  end
+  if artifact.total.samples > 0 and artifact.total.samples < signals.MIN_SAMPLES then
+    notes[#notes + 1] = "FewSamples: the bounds are wide; a longer window narrows them (100 samples: a quarter; 1,000: 8 %)."
+  end
+end
+
+local function unsupported(process)
+  local version = (process.record or {}).runtimeVersion or ""
+  local major = tonumber(version:match("^(%d+)%."))
+  if not major or major >= SINCE then return nil end
+  local pid = process.pid
+  return errors.new("UnsupportedRuntime", ("Process %d runs .NET %s, which takes no random samples of allocations: they exist since "
+    .. ".NET %d. Use the allocation ticks (collect_sample kind=allocation), or the allocation rate (kind=runtime-metrics).")
+    :format(pid, version, SINCE), {
+    detail = version, process_id = pid, hints = {
+      hints.new("collect_sample", "Allocation ticks: a sample about every 100 KB, by type and stack.",
+        { kind = "allocation", processId = pid }, "high"),
+      hints.new("collect_events", "How much is allocated a second.", { kind = "runtime-metrics", processId = pid }),
+    },
+  })
+end
+
+local function collect(ctx, from, args)
+  local live = from.process
+  local err = live and unsupported(live)
+  if err then return nil, err end
+  local result
+  result, err = probe.run(ctx, PROGRAM, {
+    process = live, path = from.path, duration_ms = args.durationSeconds * 1000, message = "Sampling allocations",
+  })
+  if not result then return nil, err end
+  err = from.path and collector.empty_recording(from.path, result.window.summary)
+  if err then return nil, err end
+  local artifact = measured.window(result, from)
+  artifact.total = estimate.of(result.total)
+  artifact.types, artifact.n_types = rows_of(result.types, type_of)
+  artifact.sites, artifact.n_sites = rows_of(result.sites, function(row) return site_of(result, row) end)
+  add_notes(artifact, result, live)
+  return artifact
+end
+
+local function inline(artifact, args)
+  local size, notes = INLINE[args.depth], { table.unpack(artifact.notes) }
+  local types, sites = wire.types(artifact, size.types), wire.sites(artifact, size.sites, args.depth ~= "Summary")
+  if #types < artifact.n_types or #sites < artifact.n_sites then
+    notes[#notes + 1] = "Inline: more types and call sites are behind the handle: query_snapshot(view=\"summary\" or \"bySite\")."
+  end
+  return wire.snapshot(artifact, types, sites, notes)
+end
+
+local function sentence(artifact, from)
+  local total, top = artifact.total, artifact.types[1]
+  local what = from.path and "The recording" or ("Process %d"):format(artifact.process_id)
+  if total.samples == 0 then return ("%s: no allocation was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
+  return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %.1f s, mostly %s."):format(what, total.bytes / 1e6,
+    estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, artifact.duration_ms / 1000, top.name)
+end
+
+local function keyed(rows, name)
+  local list = {}
+  for i, row in ipairs(rows) do list[i] = { key = row[name], bytes = row.estimate.bytes } end
+  return list
+end
+
+return collector {
+  kind = "allocations-sampled", handle = "allocations-sampled-snapshot", data_field = "allocationsSampled",
+  payload = "AllocationsSampledSnapshot", risk = "low", collect = collect, inline = inline, summary = sentence,
+  signals = function(artifact, handle_id)
+    local list = signals.of(signals.BY_TYPE, keyed(artifact.types, "name"), artifact.total, handle_id, "summary")
+    list[#list + 1] = signals.of(signals.BY_SITE, keyed(artifact.sites, "method"), artifact.total, handle_id, "bySite")[1]
+    return list
+  end,
+  hints = function(_, handle_id, pid)
+    return {
+      hints.new("query_snapshot", "See which methods allocate, with stacks.", { handle = handle_id, view = "bySite" }, "high"),
+      hints.new("query_snapshot", "See all types with their bounds.", { handle = handle_id, view = "summary" }),
+      hints.new("collect_events", "See what the garbage collector does with it.", { kind = "gc", processId = pid, durationSeconds = 10 }),
+    }
+  end,
+}
