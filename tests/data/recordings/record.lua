@@ -55,6 +55,8 @@ local recipes = {
   { name = "net9-waits", runtime = "net9.0", args = { "waits", "4" }, rundown = NAMES, providers = { runtime(0x40000000000, 5) } },
   { name = "net8-holds", runtime = "net8.0", args = { "holds", "10" }, rundown = NAMES, providers = { runtime(0x40200004000, 5) } },
   { name = "net9-holds", runtime = "net9.0", args = { "holds", "10" }, rundown = NAMES, providers = { runtime(0x40200004000, 5) } },
+  -- all that the jit collector asks for: lookups of precompiled code and IL maps too
+  { name = "net8-jit", runtime = "net8.0", args = { "jit", "10" }, rundown = NONE, providers = { runtime(0x3000060010, 5) } },
   { name = "net9-gcs", runtime = "net9.0", args = { "gcs", "3" }, rundown = NONE, providers = { runtime(0x1, 4) } },
 }
 
