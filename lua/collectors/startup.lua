@@ -158,6 +158,8 @@ end
 
 local function collect(ctx, from, args)
   local started = from.launched
+  local watched = started or from.process and launch.of(from.process.pid) -- by lunette run, which ends it not
+  local from_start = watched ~= nil and watched:is_held()
   local result, err = probe.run(ctx, program.program(), {
     process = started and from.target or from.process, path = from.path, duration_ms = args.durationSeconds * 1000,
     buffer_mb = program.BUFFER_MB, message = started and "Watching the program start" or "Collecting startup events",
@@ -170,7 +172,7 @@ local function collect(ctx, from, args)
   artifact.process_id = started and started.process_id or from.process and from.process.pid or result.window.summary.pid or 0
   artifact.started_unix_ms = result.window.started_unix_ms
   artifact.duration_ms = from.path and (result.window.summary.duration_ns or 0) / 1e6 or result.window.elapsed_ms
-  artifact.launched, artifact.program, artifact.cost = started ~= nil, started and started.name, result.cost
+  artifact.launched, artifact.program, artifact.cost = from_start, watched and watched.name, result.cost
   artifact.origin = started and "trace" or nil -- what is kept outlives the program
   local notes = { PRE_ATTACH[artifact.launched], STATICS }
   for _, note in ipairs(result.notes) do notes[#notes + 1] = note end

@@ -33,6 +33,7 @@ local SWITCHES <const> = {
 ---@field console "log"|"inherit"  log: line by line to our log; inherit: it is the program's own
 ---@field owned? boolean           it leads a process group, and dies with us: a program that we end
 ---@field connect_s? number        for its runtime to connect, default CONNECT_S
+---@field on_start? fun(launched: Launched)   as soon as the program runs, before its runtime has connected
 
 ---@class Launched
 ---@field pid integer              of the program
@@ -41,6 +42,14 @@ local SWITCHES <const> = {
 ---@field tail string[]            the last lines of its console, with console = "log"
 local Launched = {}
 Launched.__index = Launched
+
+-- By the id of the runtime: who is held, or was.
+local by_process = {}
+
+--- The launch that a process is the runtime of, while it lasts; nil for any other process.
+---@param process_id integer
+---@return Launched?
+function M.of(process_id) return by_process[process_id] end
 
 -- ---- the program --------------------------------------------------------------------------------------------------------------
 
@@ -152,7 +161,8 @@ end
 
 --- Starts a program and waits until its runtime is held. However the calling task ends, an owned program is ended with it.
 ---@param options LaunchOptions
----@return Launched?, table? err   InvalidArgument, ProcessExited, NotADotnetProcess, EndpointUnavailable, Cancelled
+---@return Launched?, table? err, Launched? ended   InvalidArgument, ProcessExited, NotADotnetProcess, EndpointUnavailable, Cancelled;
+--- ended: the program that ran, if it did
 ---@nodiscard
 function M.start(options)
   local off = switched_off(options)
@@ -177,11 +187,13 @@ function M.start(options)
   self.ending = loop.spawn(function() self.exit = child:wait() end)
   if console == "lines" then self.pumping = loop.spawn(pump, self) end
   if options.owned then loop.on_cleanup(function() self:finish(true) end) end
+  if options.on_start then options.on_start(self) end
   local seconds = options.connect_s or M.CONNECT_S
   local runtime
   runtime, err = first_of(self, math.floor(seconds * 1000))
   if runtime and not runtime.gone then
     self.process_id = runtime.pid
+    by_process[runtime.pid] = self
     return self
   end
   if not err and not self.exit and runtime then self.ending:await(M.KILL_MS) end -- the runtime has gone: so will the program
@@ -190,6 +202,9 @@ function M.start(options)
   if self.owned then self:finish() else port:close() end
   return nil, err, self
 end
+
+--- Whether the runtime waits still: nothing of the program has run.
+function Launched:is_held() return self.port:stats().resumed == 0 end
 
 --- Lets the runtime go on without a session. True, or nil, err.
 function Launched:resume()
@@ -206,7 +221,8 @@ function Launched:others() return math.max(0, self.port:stats().runtimes - 1) en
 function Launched:finish(cleaning)
   if self.finished or (loop.cancelled() and not cleaning) then return end
   self.finished = true
-  local held = self.port:stats().resumed == 0 -- nothing of the program has run yet: it has nothing to put away
+  local held = self:is_held() -- then it has nothing to put away
+  if self.process_id then by_process[self.process_id] = nil end
   if not self.exit then
     self.child:kill("TERM")
     self.ending:await(held and M.HELD_MS or M.TERM_MS)

@@ -238,14 +238,17 @@ static int open_lines(stream *s, int *child_fd, err *e)
     return loop_fd_add(s->c->l, s->fd, EPOLLIN, on_readable, s, &s->watch, e);
 }
 
+/* A standard descriptor to hand on; -1 when it is closed, which the child gets as /dev/null. */
+static int standard(int fd) { return fcntl(fd, F_GETFD) < 0 ? -1 : fd; }
+
 static int start(child_rec *c, loop_child_cfg *cfg, source in, source out, source error, err *e)
 {
     int pipes[2] = {-1, -1}, rc = 0;
     if (out == LINES) rc = open_lines(&c->out, &pipes[0], e);
     if (rc >= 0 && error == LINES) rc = open_lines(&c->err, &pipes[1], e);
     int null = rc >= 0 && error == FROM_NULL ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
-    cfg->stdin_fd = in == INHERIT ? STDIN_FILENO : -1;
-    cfg->stdout_fd = out == INHERIT ? STDOUT_FILENO : pipes[0];
+    cfg->stdin_fd = in == INHERIT ? standard(STDIN_FILENO) : -1;
+    cfg->stdout_fd = out == INHERIT ? standard(STDOUT_FILENO) : pipes[0];
     cfg->stderr_fd = error == LINES ? pipes[1] : null;
     if (rc >= 0) rc = loop_child_start(c->l, cfg, on_ended, c, &c->child, e);
     if (rc >= 0) c->pid = loop_child_pid(c->child);
