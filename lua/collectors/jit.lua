@@ -12,6 +12,7 @@ local storm = require("signals.jit_storm")
 local RUNTIME <const> = probe.RUNTIME
 local MAX_METHODS <const> = 16384  -- told apart while events come
 local MAX_ROWS <const> = 10000     -- kept for the handle, those with the most JIT time
+local MAX_NAMESPACES <const> = 20  -- those with the most compilations
 local MAX_LOOKUPS <const> = 16384  -- methods with an IL map
 local LEVEL <const> = 5            -- the start of a compilation is Verbose
 
@@ -46,6 +47,7 @@ local program <const> = probe.program {
       keep = {
         ns = probe.sum("@duration"),
         seconds = probe.timeline { every = "1s", keep = { n = probe.count(), ns = probe.sum("@duration") } },
+        namespaces = probe.group { by = "start.MethodNamespace", top = MAX_NAMESPACES, keep = { n = probe.count() } },
         methods = probe.group {
           by = { namespace = "start.MethodNamespace", name = "start.MethodName", signature = "start.MethodSignature" },
           weight = "@duration", max = MAX_METHODS, top = MAX_ROWS,

@@ -9,36 +9,21 @@ local M = {}
 M.ID = "jit.storm"
 M.BUCKETS = 5
 
--- The namespaces by number of compilations, most first (ties by name).
-local function namespaces(methods)
-  local n_of, list = {}, {}
-  for _, m in ipairs(methods) do
-    if not n_of[m.namespace] then list[#list + 1] = m.namespace end
-    n_of[m.namespace] = (n_of[m.namespace] or 0) + m.compilations
-  end
-  table.sort(list, function(a, b)
-    if n_of[a] ~= n_of[b] then return n_of[a] > n_of[b] end
-    return a < b
-  end)
-  return list, n_of
-end
-
 --- The signal of a window as a list of none or one.
 ---@param artifact JitArtifact
 ---@param handle_id string?
 ---@return table[]
 function M.of(artifact, handle_id)
   if not artifacts.is_storm(artifact) then return {} end
-  local list, n_of = namespaces(artifact.methods)
-  local buckets = {}
+  local list, buckets = artifact.namespaces, {}
   for i = 1, math.min(M.BUCKETS, #list) do
-    buckets[i] = { key = list[i] == "" and "(none)" or list[i], magnitude = n_of[list[i]], unit = "compilations", handle = handle_id }
+    buckets[i] = { key = list[i].name == "" and "(none)" or list[i].name, magnitude = list[i].n, unit = "compilations", handle = handle_id }
   end
   local peak = artifact.peak
   return { {
     signal = M.ID,
     summary = ("%d compilations took %.0f ms; in the busiest second %d of them and %.0f %% of a core. Most are of %s%s."):format(
-      artifact.completed, artifact.jit_ms, peak.per_s, 100 * peak.share, list[1] and buckets[1].key or "unknown methods",
+      artifact.completed, artifact.jit_ms, peak.per_s, 100 * peak.share, buckets[1] and buckets[1].key or "unknown methods",
       artifact.dynamic > 0 and (" (%d dynamic methods in all)"):format(artifact.dynamic) or ""),
     salience = math.min(1, peak.share), buckets = buckets,
     nextAction = hints.new("query_snapshot", "See which methods took the time.", { handle = handle_id, view = "topMethods", topN = 25 }),

@@ -43,7 +43,8 @@ local NOT_JITTED <const> = "ReadyToRun"
 ---@field peak { per_s: integer, share: number }   the busiest second
 ---@field tiering table           pauses, background_runs, background_compiled
 ---@field methods JitMethod[]     by inclusive time, longest first
----@field cost table
+---@field namespaces { name: string, n: integer }[]   those with the most compilations, most first
+---@field cost table?
 ---@field notes string[]
 
 local function method_of(row, il_maps)
@@ -65,6 +66,16 @@ local function methods_of(group, il_maps)
   local list = {}
   for i, row in ipairs(group.rows) do list[i] = method_of(row, il_maps) end
   table.sort(list, by_time)
+  return list
+end
+
+local function namespaces_of(group)
+  local list = {}
+  for i, row in ipairs(group.rows) do list[i] = { name = row.key or "", n = row.n } end
+  table.sort(list, function(a, b)
+    if a.n ~= b.n then return a.n > b.n end
+    return a.name < b.name
+  end)
   return list
 end
 
@@ -145,7 +156,8 @@ function M.new(result, of)
       r2r_miss_then_jit = result.r2r_miss_then_jit.pairs,
     },
     r2r_lookups = result.r2r_lookups, rejit = result.rejit, osr = result.osr, il_maps = result.n_il_maps, dynamic = result.dynamic,
-    jit_ms = (compiled.ns or 0) / 1e6, peak = peak_of(compiled.seconds), methods = methods, tier1_percent = tier1_percent(methods),
+    jit_ms = (compiled.ns or 0) / 1e6, peak = peak_of(compiled.seconds), methods = methods,
+    namespaces = namespaces_of(compiled.namespaces), tier1_percent = tier1_percent(methods),
     tiering = {
       pauses = result.tiering_pauses, background_runs = result.background_runs, background_compiled = result.background_compiled or 0,
     },

@@ -21,10 +21,19 @@ function M.result(rows, more)
     n, ns, tier0, tier1 = n + row.n, ns + row.ns, tier0 + row.tier0, tier1 + row.tier1
     osr, rejit = osr + row.osr, rejit + row.rejit
   end
+  local namespaces, by = { rows = {} }, {}
+  for _, row in ipairs(rows) do
+    if not by[row.namespace] then
+      by[row.namespace] = { key = row.namespace, n = 0 }
+      table.insert(namespaces.rows, by[row.namespace])
+    end
+    by[row.namespace].n = by[row.namespace].n + row.n
+  end
   local result = {
     starts = n, completed = n, ready_to_run = 0, tier0 = tier0, tier1 = tier1, osr = osr, rejit = rejit, dynamic = 0,
     compiled = {
-      pairs = n, unmatched = 0, replaced = 0, dropped = 0, open = 0, ns = ns, methods = { rows = rows, keys = #rows, evicted = 0 },
+      pairs = n, unmatched = 0, replaced = 0, dropped = 0, open = 0, ns = ns, namespaces = namespaces,
+      methods = { rows = rows, keys = #rows, evicted = 0 },
       seconds = { every_ns = 1000000000, buckets = n > 0 and { { at_ns = 0, n = n, ns = ns } } or {}, dropped = 0 },
     },
     r2r_lookups = 0, r2r_hits = 0, r2r_miss_then_jit = { pairs = 0 }, n_il_maps = 0, changed_il = 0, il_maps = { rows = {}, keys = 0 },
