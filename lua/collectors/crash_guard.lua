@@ -12,7 +12,7 @@ local rows = require("collectors.exceptions.rows")
 local snapshot = require("collectors.crash_guard.snapshot")
 local verdict = require("collectors.crash_guard.verdict")
 
-local INFORMATIONAL <const> = 4 -- the throw, and the catch, finally and filter events around it
+local VERBOSE <const> = 5 -- loads of methods; from 4 on come the catch, finally and filter events around a throw
 local MAX_THREADS <const> = 4096
 local EVENTS <const> = {
   throw = rows.THROW, caught = rows.PROVIDER .. "/ExceptionCatch/Start", filter = rows.PROVIDER .. "/ExceptionFilter/Start",
@@ -22,7 +22,8 @@ local EVENTS <const> = {
 local function program(kept)
   return probe.program {
     name = "crash-guard",
-    providers = { { name = rows.PROVIDER, keywords = "Exception", level = INFORMATIONAL } },
+    -- what is loaded in the window is named by its own events: there may be no rundown at the end
+    providers = { { name = rows.PROVIDER, keywords = { "Exception", "Jit", "NGen", "Loader", "CompilationDiagnostic" }, level = VERBOSE } },
     events = EVENTS,
     keep = {
       total = probe.count { on = "throw" },
@@ -59,7 +60,7 @@ local function collect(ctx, source, args)
   local kept = math.min(args.maxRecent, rows.MAX_ROWS)
   local watch <close> = source.process and exit_watch.watch(source.process) or nil
   local result, err = probe.run(ctx, program(kept), {
-    process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
+    process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to, names = "early",
     message = "Guarding against a crash",
   })
   if not result then return nil, err end

@@ -21,6 +21,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field interrupted? fun(): boolean    ends the window early
 ---@field on_event fun(event: table)
 ---@field message string         of the progress reports
+---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
 
 ---@class WindowResult
 ---@field ended "deadline"|"stream-end"|"interrupted"|"finished"|"event-limit"   finished: the early end that the program asks for
@@ -88,6 +89,7 @@ function M.run(ctx, spec)
   local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
   local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
 
+  local beside <close> = spec.beside and spec.beside(source) or nil
   local ended, err = read(source, spec, started_ms)
   if not ended then return nil, err end
   local elapsed = loop.now_ms() - started_ms
@@ -97,6 +99,7 @@ function M.run(ctx, spec)
   err = drain(source, spec.on_event)
   if err then return nil, err end
   local reduced
+  if beside then beside:settle() end
   if spec.open.program then
     reduced, err = source:result()
     if not reduced then return nil, err end

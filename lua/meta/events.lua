@@ -22,6 +22,7 @@ local events = {}
 ---@field want? { provider: string, event?: string }[]  which events reach Lua; nil: all
 ---@field queue? integer            65536
 ---@field save_to? string           the raw stream into a new file, 0600
+---@field names_for? LunetteSource   its stacks get the names of the methods that this stream tells of
 ---@field save_max? integer         bytes
 ---@field timeout_ms? integer       10000
 

@@ -44,6 +44,7 @@ struct source {
     probe *engine;       /* NULL: no program */
     clr_methods *methods;
     bool names_wanted; /* the map was told which addresses matter */
+    source *names_for; /* whose map gets the methods of this stream too, or NULL */
 
     int64_t last_ns;   /* time of the last event or sequence point; the reader's */
     atomic_bool muted; /* stop of a file, or close: events are only counted */
@@ -119,7 +120,7 @@ static bool name_is(slice s, const char *name) { return strlen(name) == s.n && m
 
 static bool wanted(const source *s, const nt_kind *k)
 {
-    if (s->cfg.n_want == 0) return !s->engine;
+    if (s->cfg.n_want == 0) return !s->engine && !s->names_for;
     for (size_t i = 0; i < s->cfg.n_want; i++) {
         const source_want *w = &s->want[i];
         if (strlen(w->provider) != k->provider.n ||
@@ -141,7 +142,7 @@ static int on_kind(void *arg, nt_kind *k)
     s->uses = u;
     k->user = u;
     u->queue = wanted(s, k);
-    u->methods = s->methods ? clr_methods_kind(k) : 0;
+    u->methods = s->methods || s->names_for ? clr_methods_kind(k) : 0;
     u->rundown = slice_eq_str(k->provider, "Microsoft-Windows-DotNETRuntimeRundown");
     u->probe = s->engine ? probe_bind(s->engine, k) : NULL;
     k->muted = !u->queue && !u->methods && !u->probe;
@@ -252,14 +253,24 @@ static void reduce(source *s, const kind_use *u, const nt_event *ev)
     pthread_mutex_unlock(&s->lock);
 }
 
+static void take_method(source *s, const kind_use *u, const nt_event *ev)
+{
+    if (s->methods) {
+        if (u->rundown && !s->names_wanted) narrow_names(s);
+        (void)clr_methods_event(s->methods, u->methods, ev);
+    }
+    source *t = s->names_for; /* times are ticks of one clock in all sessions of a process */
+    if (!t) return;
+    pthread_mutex_lock(&t->engine_lock);
+    if (t->methods) (void)clr_methods_event(t->methods, u->methods, ev);
+    pthread_mutex_unlock(&t->engine_lock);
+}
+
 static int on_event(void *arg, const nt_event *ev)
 {
     source *s = arg;
     const kind_use *u = ev->kind->user;
-    if (u->methods) {
-        if (u->rundown && !s->names_wanted) narrow_names(s);
-        (void)clr_methods_event(s->methods, u->methods, ev);
-    }
+    if (u->methods) take_method(s, u, ev);
     int64_t ns = nt_ns(nt_trace_info(s->reader), ev->ts);
     if (ns > s->last_ns && !u->rundown) s->last_ns = ns;
     bool muted = atomic_load_explicit(&s->muted, memory_order_relaxed);
@@ -449,6 +460,7 @@ static void source_free(source *s)
     nt_free(s->reader);
     probe_free(s->engine);
     clr_methods_free(s->methods);
+    source_unref(s->names_for);
     while (s->uses) {
         kind_use *next = s->uses->next;
         free(s->uses);
@@ -510,6 +522,7 @@ static int source_new(const source_cfg *cfg, bool live, source **out, err *e)
     if (!s->cfg.queue_bytes) s->cfg.queue_bytes = SOURCE_QUEUE_BYTES;
     if (!s->cfg.save_max) s->cfg.save_max = SOURCE_SAVE_MAX;
     s->live = live;
+    s->names_for = live && cfg->names_for ? source_ref(cfg->names_for) : NULL;
     s->save_fd = -1;
     s->deadline_ns = DEADLINE_NEVER;
     pthread_mutex_init(&s->lock, NULL);
@@ -555,7 +568,8 @@ int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, con
     rc = open_save(s, cfg->save_to, e);
     if (rc == 0) {
         ipc_session_cfg sc = {.collect = *collect, .on_bytes = on_bytes, .on_end = session_ended, .arg = s};
-        if (s->methods && !sc.collect.rundown_keywords) sc.collect.rundown_keywords = CLR_NAMES_RUNDOWN_KEYWORDS;
+        if ((s->methods || s->names_for) && !sc.collect.rundown_keywords)
+            sc.collect.rundown_keywords = CLR_NAMES_RUNDOWN_KEYWORDS;
         if (s->engine && probe_uses_stacks(s->engine)) sc.collect.stacks = true;
         s->started_ns = mono_ns();
         source_ref(s);

@@ -19,6 +19,7 @@ typedef struct source_want {
     const char *provider, *event;
 } source_want;
 
+typedef struct source source;
 typedef struct source_cfg {
     const source_want *want; /* copied */
     size_t n_want;           /* 0: everything is wanted; with a program: nothing */
@@ -30,6 +31,9 @@ typedef struct source_cfg {
     size_t queue_bytes;  /* 0: SOURCE_QUEUE_BYTES */
     const char *save_to; /* live only: the raw stream goes to this file (0600, made new); NULL: nowhere */
     uint64_t save_max;   /* 0: SOURCE_SAVE_MAX */
+    /* live: method events of this stream, of its rundown above all, name the stacks of that one. For a target that may
+     * die before the rundown at its own end. A reference is taken; it must outlive the call only. NULL: nobody's */
+    source *names_for;
     /* On the source's thread: there is something new to take (more may follow without another call until something was
      * taken), or, once and last, the end: after the call with last set, arg is not touched again. Must not wait, nor
      * call the source: its lock may be held. */
@@ -71,7 +75,6 @@ typedef struct source_summary {
     err save_error;        /* writing failed (a full disk): the rest was not saved */
 } source_summary;
 
-typedef struct source source;
 /* Both give a source with one reference. On failure wake is and will not be called. open_live waits for the runtime's
  * answer until the deadline. */
 int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, const source_cfg *cfg, int64_t deadline_ns,

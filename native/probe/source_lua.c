@@ -108,6 +108,7 @@ typedef struct job {
 static void job_free(job *j)
 {
     if (j->f) face_close(j->f);
+    source_unref(j->cfg.names_for);
     ipc_cancel_fini(&j->cancel);
     arena_free(&j->a);
     free(j);
@@ -359,6 +360,14 @@ static void read_options(lua_State *L, int idx, job *j)
     if (lua_getfield(L, idx, "program") != LUA_TNIL) {
         program_lua__read(L, -1, &j->a, &j->program);
         j->cfg.program = &j->program;
+    }
+    lua_pop(L, 1);
+    if (lua_getfield(L, idx, "names_for") != LUA_TNIL) {
+        const face *named = *(face **)luaL_checkudata(L, -1, SOURCE_TYPE);
+        if (named && !j->path)
+            j->cfg.names_for = source_ref(named->src);
+        else
+            luaL_error(L, "events.open: 'names_for' is an open source, of a live session");
     }
     lua_pop(L, 1);
     if (!j->path) read_providers(L, idx, j);

@@ -25,6 +25,7 @@ local STEP <const> = {
   [THROW] = function(stack, event)
     if math.type(event.flags) == "integer" and event.flags & NESTED == 0 then -- so nothing else was in flight: what is here was left behind
       for i = #stack, 1, -1 do stack[i] = nil end
+      stack.left = nil
     end
     stack[#stack + 1] = { thrown = event, handled = false, bottom = false }
   end,
@@ -33,12 +34,16 @@ local STEP <const> = {
     if top then top.handled, top.bottom = true, false end
   end,
   [FILTER] = function(stack, event)
+    if not at_bottom(event.method) then return end
+    if #stack == 0 then stack[1] = stack.left end
     local top = stack[#stack]
-    if top and at_bottom(event.method) then top.handled, top.bottom = false, true end -- `throw;` tells no new throw from 9.0 on
+    if top then top.handled, top.bottom = false, true end -- `throw;` tells no new throw from 9.0 on
   end,
   [DONE] = function(stack)
     stack[#stack] = nil
-    while #stack > 0 and stack[#stack].handled do stack[#stack] = nil end -- a new exception out of a handler ends that handler unseen
+    while #stack > 0 and stack[#stack].handled do -- a new exception out of a handler ends that handler unseen
+      stack.left, stack[#stack] = stack[#stack], nil -- or its handler goes on, and may throw it on yet
+    end
   end,
 }
 

@@ -1,12 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- Runs of a compiled program: one window over a live process or a recorded file, with its price and what a reader should know of it.
 local events = require("lunette.events")
+local loop = require("lunette.loop")
 local window = require("collectors.window")
+
+local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
 
 local M = {}
 
 M.BUFFER_MB = 64
 M.MISSING_NOTES = 5 -- fields that are named in the notes; the rest is in meta
+M.NAMES_MS = 5000   -- for the rundown of the short session that brings names early
 
 local function open_options(program, options)
   local open = {
@@ -19,6 +23,27 @@ local function open_options(program, options)
     open.buffer_mb, open.rundown = options.buffer_mb or M.BUFFER_MB, 0
   end
   return open
+end
+
+local Naming = {}
+Naming.__index = Naming
+function Naming:settle() self.task:await(M.NAMES_MS) end
+function Naming:__close() self.task:cancel("the window is over") end
+
+-- A short session beside the window, of which only the rundown counts: it names what is loaded already, for a target that may die before
+-- the rundown at the window's own end.
+local function early_names(options)
+  if options.names ~= "early" or options.path then return nil end
+  return function(source)
+    local task = loop.spawn(function()
+      local naming <close> = events.open {
+        pid = options.process.pid, providers = { { name = RUNTIME, keywords = 0, level = 1 } }, names_for = source,
+        buffer_mb = options.buffer_mb or M.BUFFER_MB,
+      }
+      if naming then naming:stop(M.NAMES_MS) end
+    end)
+    return setmetatable({ task = task }, Naming)
+  end
 end
 
 local function rows_to(program)
@@ -51,7 +76,7 @@ function M.run(ctx, program, options)
   local spec = {
     open = open_options(program, options), duration_ms = not options.path and options.duration_ms or nil, grace_ms = options.grace_ms,
     complete = options.complete, interrupted = options.interrupted, message = options.message or ("Collecting " .. program.name),
-    on_event = rows_to(program), pid = options.process and options.process.pid,
+    on_event = rows_to(program), beside = early_names(options), pid = options.process and options.process.pid,
   }
   local done, err = window.run(ctx, spec)
   if not done then return nil, err end

@@ -75,7 +75,7 @@ describe("events of a file", function()
     for _, bad in ipairs{
       {}, { pid = 1, path = "x" }, { pid = "x" }, { path = 7 }, { path = "x", want = { {} } }, { path = "x", queue = 0 },
       { pid = 1, providers = { { name = "P", level = 6 } } }, { pid = 1, providers = { { name = "P", keywords = "x" } } },
-      { pid = 1, buffer_mb = 0 },
+      { pid = 1, buffer_mb = 0 }, { pid = 1, names_for = "x" },
     } do
       assert.has_error(function() events.open(bad) end)
     end
@@ -100,6 +100,20 @@ describe("events of a live session", function()
     assert.equal(sum.bytes, fs.stat(saved).size)
     assert.same(sum, source:stop())
     assert.equal(54, #list + #take_all(source))
+  end)
+
+  it("may serve the names of another session only: then they are counted, and none comes", function()
+    local pid = replay.start("--speed", "4")
+    local source <close> = assert(events.open{ pid = pid, providers = PROVIDERS, want = COUNTERS })
+    local naming <close> = assert(events.open{ pid = pid, providers = PROVIDERS, names_for = source })
+    assert(source:next(3000))
+    local sum = assert(naming:stop(5000))
+    assert.is_true(sum.complete)
+    assert.equal("NotFound", select(2, naming:next(0)).kind)
+    source:close()
+    assert.has_error(function() events.open{ pid = pid, providers = PROVIDERS, names_for = source } end)
+    local file <close> = assert(events.open{ path = replay.FILE, want = COUNTERS })
+    assert.has_error(function() events.open{ path = replay.FILE, names_for = file } end)
   end)
 
   it("end with the task that opened them, in well under a second", function()

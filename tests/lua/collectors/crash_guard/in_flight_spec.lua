@@ -56,6 +56,8 @@ describe("collectors.crash_guard.in_flight", function()
     assert.same({ "A", true, false }, left "throw A, catch")
     assert.same({ "A", false, true }, left "throw A, catch, bottom")
     assert.is_nil(left "throw A, catch, catch, catch end, done")
+    assert.same({ "A", false, true }, left "throw A, catch, throw B nested, catch, catch end, done, bottom")
+    assert.is_nil(left "throw A, catch, throw B nested, catch, catch end, done, throw C, catch, catch end, done, bottom")
   end)
 
   it("keeps the exception during which another one came and went: in a finally block, a filter, a handler of last words", function()
