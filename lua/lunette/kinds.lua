@@ -111,7 +111,8 @@ events("exception-snapshot", "exceptions", "ExceptionSnapshot", "moderate",
   { "summary(topN)=ExceptionByTypeView", "byType()=ExceptionByTypeView", "recent(topN)=ExceptionRecentView",
     "byThrowSite(topN)=ExceptionByThrowSiteView" })
 events("crash-guard-snapshot", "crash-guard", "CrashGuardSnapshot", "moderate",
-  { "summary()=CrashGuardSummaryView", "exceptions(topN)=CrashGuardExceptionsView", "stack()=CrashGuardStackView" })
+  { "summary()=CrashGuardSummaryView", "exceptions(topN)=CrashGuardExceptionsView", "stack()=CrashGuardStackView" },
+  { lifetime = "ttlOnly" }) -- it is about the end of the process, so it must outlive it
 events("gc-events", "gc", "GcSummary", "low", {
   "summary()=GcMeasurementView", "events(topN)=GcMeasurementView", "pauseHistogram()=GcMeasurementView",
   "timeline(topN)=GcMeasurementView", "longestPauses(topN)=GcMeasurementView", "byGeneration()=GcMeasurementView",
