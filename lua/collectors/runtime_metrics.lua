@@ -145,9 +145,9 @@ local function artifact_of(from, state, notes)
     process_id = live and live.pid or summary.pid or 0, started_unix_ms = state.result.started_unix_ms,
     duration_ms = live and state.result.elapsed_ms or math.floor((summary.duration_ns or state.last_ns) / 1e6),
     source = state.seen or state.source or "none", interval_s = state.limits.interval_s, intervals = state.intervals,
-    dropped = state.dropped, discarded = state.meter.discarded + state.counters.discarded, notes = notes,
-    cost = measured.price(state.result.cost),
+    dropped = state.dropped, notes = notes, cost = measured.price(state.result.cost),
   }
+  artifact.discarded = artifact.source == "eventCounters" and state.counters.discarded or state.meter.discarded
   local last = state.intervals[#state.intervals]
   if last then
     artifact.age_s = math.max(0, artifact.duration_ms / 1000 - last.end_ns / 1e9)

@@ -88,6 +88,7 @@ local function publish(self, event)
     self.discarded = self.discarded + 1 -- its beginning was not seen
     return
   end
+  if not i.ours then return end -- another client's collection, of other meters
   local heap, fragmentation = sum(i.size), sum(i.free)
   if not (heap and fragmentation and i.committed) then
     self.discarded = self.discarded + 1
@@ -139,6 +140,7 @@ function M:add(event)
     CONTROL[name](self, event)
   elseif self.open and f.meterName == M.METER and VALUES[f.instrumentName or false] and type(f.tags) == "string" then
     VALUES[f.instrumentName](self.open, f)
+    self.open.ours = true
   end
 end
 
