@@ -175,7 +175,8 @@ int64_t probe__time(pctx *c)
     return c->time_ns;
 }
 
-static void run_each(pctx *c, const pnode *n, uint64_t *s)
+/* Not part of its caller: its large frame would burden every event. */
+static __attribute__((noinline)) void run_each(pctx *c, const pnode *n, uint64_t *s)
 {
     probe *p = c->p;
     buf *b = &p->tmp;
@@ -278,14 +279,17 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
         p->cap_kind = cap;
     }
     size_t n = p->n_field;
-    probe_kind *b = probe__alloc(p, sizeof *b + n * (sizeof *b->index + sizeof *b->missing));
+    probe_kind *b = probe__alloc(p, sizeof *b + n * (sizeof *b->index + sizeof *b->missing + sizeof *b->place));
     if (!b) return NULL;
     b->on = on;
     b->kind = k;
     b->missing = (uint64_t *)(b + 1);
     b->index = (int32_t *)(b->missing + n);
-    for (size_t i = 0; i < n; i++)
+    b->place = (pplace *)(b->index + n);
+    for (size_t i = 0; i < n; i++) {
         b->index[i] = k->schema ? nt_field_index(k->schema, p->field[i]) : -1;
+        probe__place(k->schema, b->index[i], &b->place[i]);
+    }
     p->kind[p->n_kind++] = b;
     return b;
 }

@@ -89,6 +89,7 @@ typedef enum px_op {
     PX_ENUM,
     PX_HEX,
     PX_TO_NUMBER,
+    PX_WITHIN, /* value: the name of a pair at the top of the program */
 } px_op;
 
 #define PX_ARGS 4
@@ -176,10 +177,19 @@ typedef struct ppair ppair;
 typedef struct ptimeline ptimeline;
 
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
+/* How a field is read: most are whole numbers at a place that is known when the kind is first seen. */
+typedef enum pfast { PF_NONE, PF_SLOW, PF_I32, PF_U32, PF_I64, PF_TEXT16 } pfast;
+typedef struct pplace {
+    uint8_t how;      /* pfast */
+    bool behind_text; /* offset is that of the one text before it; then `behind` bytes from its end */
+    uint32_t offset, behind;
+} pplace;
+
 struct probe_kind {
     uint64_t on; /* bits of the short names that mean it */
     const nt_kind *kind;
-    int32_t *index;    /* of each field of the program in this kind; -1: not there */
+    int32_t *index; /* of each field of the program in this kind; -1: not there */
+    pplace *place;
     uint64_t *missing; /* how often it was asked for nevertheless */
 };
 
@@ -276,7 +286,34 @@ uint32_t probe__field(probe *p, slice name);
 
 /* expr_eval.c */
 pv probe__eval(pctx *c, const px *x);
-static inline pv probe__value(pctx *c, const px *x) { return x->op == PX_LITERAL ? x->value : probe__eval(c, x); }
+pv probe__field_slow(pctx *c, uint32_t ref);
+/* The place of every field of the program in a kind. */
+void probe__place(const nt_schema *s, int32_t index, pplace *out);
+
+static inline pv probe__field_value(pctx *c, uint32_t ref)
+{
+    const pplace *f = &c->kind->place[ref];
+    const slice *b = &c->ev->payload;
+    if (!f->behind_text && (f->how == PF_I32 || f->how == PF_U32) && f->offset + 4 <= b->n) {
+        uint32_t v;
+        memcpy(&v, b->p + f->offset, sizeof v);
+        return pv_int(f->how == PF_I32 ? (int64_t)(int32_t)v : (int64_t)v);
+    }
+    if (!f->behind_text && f->how == PF_I64 && f->offset + 8 <= b->n) {
+        int64_t v;
+        memcpy(&v, b->p + f->offset, sizeof v);
+        return pv_int(v);
+    }
+    if (c->p->cached[ref] == c->stamp) return c->p->cache[ref];
+    return probe__field_slow(c, ref);
+}
+
+static inline pv probe__value(pctx *c, const px *x)
+{
+    if (x->op == PX_FIELD) return probe__field_value(c, x->ref);
+    if (x->op == PX_CAPTURED && c->start) return c->start[x->ref];
+    return x->op == PX_LITERAL ? x->value : probe__eval(c, x);
+}
 bool probe__text_utf8(pv v, buf *out);
 /* Appends a value; tmp is overwritten. Stacks come as their number from 0 (probe_result numbers them anew). */
 void probe__tlv_value(pv v, buf *out, buf *tmp);
@@ -339,6 +376,33 @@ struct pgroup {
 /* Walks the values of a key. */
 pv probe__key_next(const uint8_t **p, const uint8_t *end);
 void probe__key_put(buf *b, pv v);
+#define PROBE_KEY_SMALL 256
+/* A key in the making. Small ones are padded with zeros to whole words, so that words are hashed and compared. */
+typedef struct pkey {
+    const uint8_t *p;
+    uint32_t n, nulls; /* bytes; how many of its values are null */
+    uint64_t hash;     /* never 0 */
+    union {
+        uint8_t small[PROBE_KEY_SMALL + 8];
+        uint64_t word[PROBE_KEY_SMALL / 8 + 1];
+    };
+} pkey;
+/* The key of cols now. Its bytes are in k, or, of a large one, in the engine's buffer, where the next text overwrites
+ * them. */
+void probe__key(pctx *c, const pcolumns *cols, pkey *k);
+static inline uint32_t probe__key_room(uint32_t n) { return (n + 7) & ~7u; }
+/* Stored keys have probe__key_room bytes, padded with zeros. */
+static inline bool probe__key_is(const uint8_t *stored, const uint8_t *key, uint32_t n)
+{
+    if (n > PROBE_KEY_SMALL) return memcmp(stored, key, n) == 0;
+    for (uint32_t i = 0; i < n; i += 8) {
+        uint64_t a, b;
+        memcpy(&a, stored + i, 8);
+        memcpy(&b, key + i, 8);
+        if (a != b) return false;
+    }
+    return true;
+}
 static inline const uint8_t *probe__entry_key(const pnode *n, const pentry *e) { return e->state + n->kids.size; }
 uint64_t probe__hash_value(pv v);
 
@@ -346,6 +410,8 @@ uint64_t probe__hash_value(pv v);
 void probe__pair_run(pctx *c, const pnode *n, ppair **s, uint8_t *kids);
 void probe__pair_fini(probe *p, ppair **s);
 void probe__pair_merge(probe *p, ppair **into, const ppair *from);
+/* Is a start of the top's pair of that name open under the keys that the running event has? */
+bool probe__pair_is_open(pctx *c, slice name);
 typedef struct pwait {
     struct pwait *next; /* an older start of the same key, or in the free list */
     int64_t ts;
@@ -355,8 +421,8 @@ typedef struct pwait {
 typedef struct pslot {
     uint64_t hash;
     uint32_t key_n;
-    uint8_t *key;
-    uint8_t small[16];
+    uint8_t *key; /* of a long one; key_room bytes */
+    uint64_t small[2];
     pwait *top;
 } pslot;
 struct ppair {

@@ -49,20 +49,84 @@ static pv of_value(const nt_value *v)
     return pv_null();
 }
 
-static pv field(pctx *c, uint32_t ref)
+/* The NUL unit of a UTF-16 text; NULL: none before the end. */
+static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
+{
+    for (; end - p >= 8; p += 8) {
+        uint64_t v;
+        memcpy(&v, p, sizeof v);
+        v = (v - 0x0001000100010001u) & ~v & 0x8000800080008000u;
+        if (v) return p + __builtin_ctzll(v) / 16 * 2; /* the lowest mark is a true one */
+    }
+    for (; end - p >= 2; p += 2)
+        if (!p[0] && !p[1]) return p;
+    return NULL;
+}
+
+/* A text at a known place, or what stands behind one. False: the payload is shorter. */
+static bool quick(const pplace *f, slice b, pv *out)
+{
+    if (f->offset > b.n) return false;
+    const uint8_t *from = b.p + f->offset, *end = b.p + b.n;
+    if (f->behind_text || f->how == PF_TEXT16) {
+        const uint8_t *nul = nul16(from, end);
+        if (!nul) return false;
+        if (!f->behind_text) {
+            *out = of_bytes(PV_TEXT16, slice_of(from, (size_t)(nul - from)));
+            return true;
+        }
+        from = nul + 2 + f->behind;
+    }
+    size_t size = f->how == PF_I64 ? 8 : 4;
+    if (from > end || (size_t)(end - from) < size) return false;
+    int64_t wide = 0;
+    uint32_t narrow = 0;
+    memcpy(size == 8 ? (void *)&wide : (void *)&narrow, from, size);
+    *out = pv_int(f->how == PF_I64 ? wide : f->how == PF_I32 ? (int64_t)(int32_t)narrow : (int64_t)narrow);
+    return true;
+}
+
+pv probe__field_slow(pctx *c, uint32_t ref)
 {
     probe *p = c->p;
     if (p->cached[ref] == c->stamp) return p->cache[ref];
     nt_value v;
-    int32_t i = c->kind->index[ref];
+    const pplace *f = &c->kind->place[ref];
     pv out = pv_null();
-    if (i >= 0 && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)i, &v))
-        out = of_value(&v);
-    else
-        c->kind->missing[ref]++;
+    bool there;
+    if (f->how > PF_SLOW)
+        there = quick(f, c->ev->payload, &out);
+    else {
+        there = f->how == PF_SLOW && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)c->kind->index[ref], &v);
+        if (there) out = of_value(&v);
+    }
+    if (!there) c->kind->missing[ref]++;
     p->cached[ref] = c->stamp;
     p->cache[ref] = out;
     return out;
+}
+
+void probe__place(const nt_schema *s, int32_t index, pplace *out)
+{
+    static const uint8_t hows[NT_W_COUNT] = {[NT_W_I32] = PF_I32, [NT_W_U32] = PF_U32,      [NT_W_I64] = PF_I64,
+                                             [NT_W_U64] = PF_I64, [NT_W_FILETIME] = PF_I64, [NT_W_UTF16Z] = PF_TEXT16};
+    *out = (pplace){.how = index < 0 ? PF_NONE : PF_SLOW};
+    if (index < 0 || s->n_bool32) return; /* the size of booleans depends on the payload */
+    const nt_field *f = &s->flat[index];
+    uint8_t how = hows[f->wire];
+    if (!how || f->count_slot != NT_NO_SLOT) return;
+    if (f->offset != NT_VARIES) {
+        *out = (pplace){.how = how, .offset = f->offset};
+        return;
+    }
+    uint32_t behind = 0;
+    const nt_field *g = f;
+    while (g > s->flat && (--g)->offset == NT_VARIES) {
+        if (g->size == NT_VARIES) return;
+        behind += g->size;
+    }
+    if (g->offset == NT_VARIES || g->wire != NT_W_UTF16Z || how == PF_TEXT16) return;
+    *out = (pplace){.how = how, .behind_text = true, .offset = g->offset, .behind = behind};
 }
 
 static pv guid(const uint8_t *g)
@@ -184,7 +248,7 @@ static pv lower(pctx *c, pv v)
 
 static pv enum_name(pctx *c, const px *x)
 {
-    pv v = field(c, x->ref);
+    pv v = probe__field_value(c, x->ref);
     int32_t i = c->kind->index[x->ref];
     if (v.type != PV_INT || i < 0) return v.type == PV_INT ? pv_null() : v;
     const char *enums = c->ev->kind->schema->flat[i].enums;
@@ -379,7 +443,7 @@ pv probe__eval(pctx *c, const px *x)
     pv v;
     switch (x->op) {
     case PX_LITERAL: return x->value;
-    case PX_FIELD: return field(c, x->ref);
+    case PX_FIELD: return probe__field_value(c, x->ref);
     case PX_CAPTURED: return c->start ? c->start[x->ref] : pv_null();
     case PX_AND:
     case PX_OR: return logic(c, x);
@@ -399,6 +463,7 @@ pv probe__eval(pctx *c, const px *x)
     case PX_LOWER:
     case PX_HEX:
     case PX_TO_NUMBER: return unary(c, x->op, probe__value(c, x->arg[0]));
+    case PX_WITHIN: return pv_bool(probe__pair_is_open(c, slice_of(x->value.p, x->value.n)));
     default: return x->op <= PX_DURATION ? property(c, x->op) : binary(c, x);
     }
 }

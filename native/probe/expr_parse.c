@@ -278,7 +278,26 @@ static const struct {
                  {"contains", PX_CONTAINS, 2, 2},
                  {"enum", PX_ENUM, 1, 1},
                  {"hex", PX_HEX, 1, 1},
-                 {"number", PX_TO_NUMBER, 1, 1}};
+                 {"number", PX_TO_NUMBER, 1, 1},
+                 {"within", PX_WITHIN, 1, 1}};
+
+/* within("name"): the name is looked up when events come, since the pair may be declared behind this. */
+static const px *within(parser *p, px *x)
+{
+    const px *name = x->arg[0];
+    if (name->op != PX_LITERAL || name->value.type != PV_TEXT8)
+        return fail(p, "within() takes the name of a pair as a text%s", "");
+    const slice s = slice_of(name->value.p, name->value.n);
+    const probe_program *g = p->s->program;
+    for (size_t i = 0; i < g->n_keep; i++)
+        if (g->keep[i].op == PROBE_PAIR && g->keep[i].name && slice_eq_str(s, g->keep[i].name)) {
+            x->value = name->value;
+            return x;
+        }
+    char word[64];
+    (void)snprintf(word, sizeof word, "%.*s", (int)(s.n < 60 ? s.n : 60), (const char *)s.p);
+    return fail(p, "the program keeps no pair '%s' at its top", word);
+}
 
 static const px *call(parser *p, slice name)
 {
@@ -291,7 +310,7 @@ static const px *call(parser *p, slice name)
         return fail(
             p,
             "there is no function %s (there are if coalesce min max abs floor exp bit len lower starts ends contains "
-            "enum hex number)",
+            "enum hex number within)",
             word);
     next(p); /* the bracket */
     px *x = node(p, FUNCTIONS[i].op);
@@ -306,6 +325,7 @@ static const px *call(parser *p, slice name)
     }
     if (x->n < FUNCTIONS[i].min) return fail(p, "%s has too few arguments", word);
     if (x->op == PX_ENUM && x->arg[0]->op != PX_FIELD) return fail(p, "enum() takes a field of the event itself%s", "");
+    if (x->op == PX_WITHIN && !within(p, x)) return NULL;
     next(p);
     return x;
 }

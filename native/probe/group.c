@@ -21,6 +21,100 @@ void probe__key_put(buf *b, pv v)
     (void)buf_put(b, v.p, n);
 }
 
+static uint64_t hash_words(const uint64_t *w, uint32_t n)
+{
+    uint64_t h = HASH_SEED ^ n;
+    for (uint32_t i = 0; i < n; i += 8, w++) {
+        h = (h ^ *w) * 0x9FB21C651E98DF25ull;
+        h ^= h >> 32;
+    }
+    h *= 0xD6E8FEB86659FD93ull;
+    return (h ^ h >> 29) | 1;
+}
+
+static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols, pkey *k)
+{
+    pv many[PROBE_COLUMNS_MAX], *v = many;
+    size_t need = 0;
+    k->nulls = 0;
+    for (uint32_t i = 0; i < cols->n; i++) { /* first: expressions use the buffer too */
+        v[i] = probe__value(c, cols->e[i]);
+        k->nulls += v[i].type == PV_NULL;
+        need += 9 + (pv_has_bytes(v[i]) ? v[i].n : 0);
+    }
+    if (need > PROBE_KEY_SMALL) {
+        buf *b = &c->p->tmp;
+        buf_reset(b);
+        for (uint32_t i = 0; i < cols->n; i++)
+            probe__key_put(b, v[i]);
+        k->n = (uint32_t)b->n;
+        (void)buf_u64(b, 0); /* the padding */
+        k->p = b->p;
+        k->hash = hash_bytes(slice_of(k->p, k->n), HASH_SEED) | 1;
+        return;
+    }
+    uint8_t *at = k->small;
+    for (uint32_t i = 0; i < cols->n; i++) {
+        *at++ = v[i].type;
+        if (v[i].type == PV_NULL) continue;
+        if (pv_has_bytes(v[i])) {
+            memcpy(at, &v[i].n, sizeof v[i].n);
+            memcpy(at + sizeof v[i].n, v[i].p, v[i].n);
+            at += sizeof v[i].n + v[i].n;
+        } else {
+            memcpy(at, &v[i].i, sizeof v[i].i);
+            at += sizeof v[i].i;
+        }
+    }
+    memset(at, 0, 8);
+    k->p = k->small;
+    k->n = (uint32_t)(at - k->small);
+    k->hash = hash_words(k->word, k->n);
+}
+
+/* Most keys are one number or one text. */
+static void key_of_one(pv v, pkey *k)
+{
+    k->p = k->small;
+    k->nulls = v.type == PV_NULL;
+    k->small[0] = v.type;
+    if (!pv_has_bytes(v)) {
+        uint64_t i = v.type == PV_NULL ? 0 : (uint64_t)v.i;
+        k->word[0] = v.type | i << 8;
+        k->word[1] = i >> 56;
+        k->n = v.type == PV_NULL ? 1 : 9;
+    } else {
+        memcpy(k->small + 1, &v.n, sizeof v.n);
+        uint8_t *at = k->small + 1 + sizeof v.n;
+        uint32_t left = v.n;
+        const uint8_t *from = v.p;
+        for (; left >= 8; left -= 8, at += 8, from += 8)
+            memcpy(at, from, 8);
+        if (left & 4) {
+            memcpy(at, from, 4);
+            at += 4;
+            from += 4;
+        }
+        for (left &= 3; left; left--)
+            *at++ = *from++;
+        memset(at, 0, 8);
+        k->n = (uint32_t)(at - k->small);
+    }
+    k->hash = hash_words(k->word, k->n);
+}
+
+void probe__key(pctx *c, const pcolumns *cols, pkey *k)
+{
+    if (cols->n == 1) {
+        pv one = probe__value(c, cols->e[0]);
+        if (!pv_has_bytes(one) || one.n + 5 <= PROBE_KEY_SMALL) {
+            key_of_one(one, k);
+            return;
+        }
+    }
+    key_of_many(c, cols, k);
+}
+
 pv probe__key_next(const uint8_t **at, const uint8_t *end)
 {
     pv v = pv_null();
@@ -45,14 +139,18 @@ uint64_t probe__hash_value(pv v)
     return hash_bytes(slice_of((const uint8_t *)&v.i, sizeof v.i), HASH_SEED + v.type);
 }
 
-static size_t entry_size(const pnode *n, uint32_t key_n) { return sizeof(pentry) + n->kids.size + key_n; }
+static size_t entry_size(const pnode *n, uint32_t key_n)
+{
+    return sizeof(pentry) + n->kids.size + probe__key_room(key_n);
+}
 
 static pentry **find(const pnode *n, const pgroup *g, slice key, uint64_t hash)
 {
     uint32_t i = (uint32_t)hash & (g->cap - 1);
     for (;; i = (i + 1) & (g->cap - 1)) {
         pentry *e = g->slot[i];
-        if (!e || (e->hash == hash && e->key_n == key.n && memcmp(probe__entry_key(n, e), key.p, key.n) == 0))
+        if (!e ||
+            (e->hash == hash && e->key_n == key.n && probe__key_is(probe__entry_key(n, e), key.p, (uint32_t)key.n)))
             return &g->slot[i];
     }
 }
@@ -159,17 +257,10 @@ static pentry *entry_of(probe *p, const pnode *n, pgroup **at, slice key, uint64
 void probe__group_add(pctx *c, const pnode *n, pgroup **at)
 {
     probe *p = c->p;
-    buf *b = &p->tmp;
-    pv v[PROBE_COLUMNS_MAX];
-    for (uint32_t i = 0; i < n->by.n; i++) /* first: expressions use the buffer too */
-        v[i] = probe__value(c, n->by.e[i]);
-    buf_reset(b);
-    for (uint32_t i = 0; i < n->by.n; i++)
-        probe__key_put(b, v[i]);
-    slice key = buf_view(b);
+    pkey key;
+    probe__key(c, &n->by, &key);
     double weight = 1;
-    uint64_t hash = hash_bytes(key, HASH_SEED);
-    pentry *e = entry_of(p, n, at, key, hash);
+    pentry *e = entry_of(p, n, at, slice_of(key.p, key.n), key.hash);
     if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
     if (e) {
         e->n++;

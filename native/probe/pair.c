@@ -7,24 +7,39 @@
 #define FIRST_SLOTS 64u
 #define SPARE_MAX   64u /* nested starts that one key may have open */
 
-static slice key_of(const pslot *s) { return slice_of(s->key_n <= sizeof s->small ? s->small : s->key, s->key_n); }
+static const uint8_t *key_of(const pslot *s) { return s->key ? s->key : (const uint8_t *)s->small; }
 
-static pslot *find(const ppair *s, slice key, uint64_t hash)
+static pslot *find(const ppair *s, const uint8_t *key, uint32_t n, uint64_t hash)
 {
     uint32_t i = (uint32_t)hash & (s->cap - 1);
     for (;; i = (i + 1) & (s->cap - 1)) {
         pslot *at = &s->slot[i];
-        if (at->hash == 0 || (at->hash == hash && slice_eq(key_of(at), key))) return at;
+        if (at->hash == 0 || (at->hash == hash && at->key_n == n && probe__key_is(key_of(at), key, n))) return at;
     }
 }
 
 static void key_free(probe *p, pslot *s)
 {
-    if (s->key) probe__free(p, s->key, s->key_n);
+    if (s->key) probe__free(p, s->key, probe__key_room(s->key_n));
     s->key = NULL;
 }
 
-/* Gives every used slot a new place in a table of that size; slots without an open start go. */
+/* Takes a slot out: those behind it that it had pushed on move up. */
+static void slot_free(probe *p, ppair *s, pslot *at)
+{
+    uint32_t mask = s->cap - 1, hole = (uint32_t)(at - s->slot);
+    key_free(p, at);
+    s->used--;
+    for (uint32_t i = (hole + 1) & mask; s->slot[i].hash; i = (i + 1) & mask) {
+        uint32_t home = (uint32_t)s->slot[i].hash & mask;
+        if (((i - home) & mask) < ((i - hole) & mask)) continue; /* would stand before its home */
+        s->slot[hole] = s->slot[i];
+        hole = i;
+    }
+    s->slot[hole] = (pslot){0};
+}
+
+/* Gives every slot a new place in a table of that size. */
 static bool rehash(probe *p, ppair *s, uint32_t cap)
 {
     pslot *slot = probe__alloc(p, cap * sizeof *slot), *old = s->slot;
@@ -35,11 +50,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
     s->used = 0;
     for (uint32_t i = 0; i < old_cap; i++) {
         if (!old[i].hash) continue;
-        if (!old[i].top) {
-            key_free(p, &old[i]);
-            continue;
-        }
-        *find(s, key_of(&old[i]), old[i].hash) = old[i];
+        *find(s, key_of(&old[i]), old[i].key_n, old[i].hash) = old[i];
         s->used++;
     }
     probe__free(p, old, old_cap * sizeof *old);
@@ -49,27 +60,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
 static bool room(probe *p, ppair *s)
 {
     if (s->cap && (s->used + 1) * 4 <= s->cap * 3) return true;
-    if (!s->cap) return rehash(p, s, FIRST_SLOTS);
-    /* Slots whose pairs are over are only taken out here: grow when more than half of them are in use. */
-    return rehash(p, s, s->n_open * 2 >= s->cap ? 2 * s->cap : s->cap);
-}
-
-/* *hash is 0 when all parts are null: such an event has no partner. */
-static slice make_key(pctx *c, const pcolumns *by, uint64_t *hash)
-{
-    buf *b = &c->p->tmp;
-    pv v[PROBE_COLUMNS_MAX];
-    for (uint32_t i = 0; i < by->n; i++)
-        v[i] = probe__value(c, by->e[i]);
-    buf_reset(b);
-    uint32_t nulls = 0;
-    for (uint32_t i = 0; i < by->n; i++) {
-        nulls += v[i].type == PV_NULL;
-        probe__key_put(b, v[i]);
-    }
-    *hash = hash_bytes(buf_view(b), 0x5EED) | 1;
-    if (nulls == by->n) *hash = 0;
-    return buf_view(b);
+    return rehash(p, s, s->cap ? 2 * s->cap : FIRST_SLOTS);
 }
 
 static void open_free(probe *p, ppair *s, pwait *o, bool keep)
@@ -86,17 +77,17 @@ static void open_free(probe *p, ppair *s, pwait *o, bool keep)
 static void begin(pctx *c, const pnode *n, ppair *s)
 {
     probe *p = c->p;
-    uint64_t hash;
+    pkey key;
     if (!room(p, s)) {
         s->dropped++;
         return;
     }
-    slice key = make_key(c, &n->by, &hash);
-    if (!hash) {
+    probe__key(c, &n->by, &key);
+    if (key.nulls == n->by.n) { /* nothing to find a partner by */
         s->keyless++;
         return;
     }
-    pslot *at = find(s, key, hash);
+    pslot *at = find(s, key.p, key.n, key.hash);
     if (at->top && !n->nested) {
         pwait *o = at->top;
         at->top = NULL;
@@ -120,16 +111,16 @@ static void begin(pctx *c, const pnode *n, ppair *s)
     }
     if (at->hash == 0) {
         if (key.n > sizeof at->small) {
-            at->key = probe__alloc(p, key.n);
+            at->key = probe__alloc(p, probe__key_room(key.n));
             if (!at->key) {
                 s->dropped++;
                 open_free(p, s, o, true);
                 return;
             }
         }
-        memcpy(at->key ? at->key : at->small, key.p, key.n);
-        at->key_n = (uint32_t)key.n;
-        at->hash = hash;
+        memcpy(at->key ? at->key : (uint8_t *)at->small, key.p, probe__key_room(key.n));
+        at->key_n = key.n;
+        at->hash = key.hash;
         s->used++;
     }
     o->ts = c->ev->ts;
@@ -147,13 +138,13 @@ static void begin(pctx *c, const pnode *n, ppair *s)
 
 static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
 {
-    uint64_t hash;
-    slice key = make_key(c, n->by_stop.n ? &n->by_stop : &n->by, &hash);
-    if (!hash) {
+    pkey key;
+    probe__key(c, n->by_stop.n ? &n->by_stop : &n->by, &key);
+    if (key.nulls == n->by.n) {
         s->keyless++;
         return;
     }
-    pslot *at = s->cap ? find(s, key, hash) : NULL;
+    pslot *at = s->cap ? find(s, key.p, key.n, key.hash) : NULL;
     pwait *o = at ? at->top : NULL;
     if (!o) {
         s->unmatched++;
@@ -161,7 +152,10 @@ static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
     }
     at->top = o->next;
     s->n_open--;
-    const pctx outer = *c;
+    if (!at->top) slot_free(c->p, s, at);
+    const pv *outer_start = c->start;
+    bool outer_paired = c->paired;
+    int64_t outer_duration = c->duration_ns;
     c->start = o->row ? o->row->v : NULL;
     c->paired = true;
     c->duration_ns = nt_ns(c->trace, c->ev->ts) - nt_ns(c->trace, o->ts);
@@ -169,9 +163,9 @@ static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
         s->pairs++;
         probe__run(c, &n->kids, kids);
     }
-    c->start = outer.start;
-    c->paired = outer.paired;
-    c->duration_ns = outer.duration_ns;
+    c->start = outer_start;
+    c->paired = outer_paired;
+    c->duration_ns = outer_duration;
     open_free(c->p, s, o, true);
 }
 
@@ -184,6 +178,19 @@ void probe__pair_run(pctx *c, const pnode *n, ppair **at, uint8_t *kids)
     }
     if (n->stop & c->kind->on) end(c, n, s, kids);
     if (n->start & c->kind->on) begin(c, n, s);
+}
+
+bool probe__pair_is_open(pctx *c, slice name)
+{
+    const pblock *top = &c->p->keep;
+    const pnode *n = NULL;
+    for (uint32_t i = 0; i < top->n && !n; i++)
+        if (top->node[i].op == PROBE_PAIR && slice_eq(top->node[i].name, name)) n = &top->node[i];
+    const ppair *s = n ? *(ppair **)(c->p->state + n->offset) : NULL;
+    if (!s || !s->cap) return false;
+    pkey key;
+    probe__key(c, &n->by, &key);
+    return key.nulls < n->by.n && find(s, key.p, key.n, key.hash)->top;
 }
 
 void probe__pair_fini(probe *p, ppair **at)

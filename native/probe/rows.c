@@ -47,7 +47,30 @@ static prow *row_of(probe *p, const pv *v, uint32_t n, prow *reuse)
     return r;
 }
 
-prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
+/* Writes straight into a row that is used again; false: a text does not fit. */
+static bool refill(pctx *c, const pcolumns *cols, prow *r)
+{
+    uint8_t *text = (uint8_t *)(r->v + cols->n), *end = (uint8_t *)r + r->cap;
+    if (text > end) return false;
+    for (uint32_t i = 0; i < cols->n; i++) {
+        pv v = probe__value(c, cols->e[i]);
+        if (pv_has_bytes(v)) {
+            if (v.n > PROBE_TEXT_MAX || v.n > (size_t)(end - text)) return false;
+            uint32_t k = 0;
+            for (; k + 8 <= v.n; k += 8)
+                memcpy(text + k, v.p + k, 8);
+            for (; k < v.n; k++)
+                text[k] = v.p[k];
+            v.p = text;
+            text += v.n;
+        }
+        r->v[i] = v;
+    }
+    r->n = cols->n;
+    return true;
+}
+
+static __attribute__((noinline)) prow *fresh_row(pctx *c, const pcolumns *cols, prow *reuse)
 {
     pv v[PROBE_COLUMNS_MAX];
     for (uint32_t i = 0; i < cols->n; i++)
@@ -57,6 +80,14 @@ prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
     return r;
 }
 
+prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
+{
+    if (reuse && refill(c, cols, reuse)) {
+        reuse->order = c->p->order;
+        return reuse;
+    }
+    return fresh_row(c, cols, reuse);
+}
 prow *probe__row_copy(probe *p, const prow *r)
 {
     prow *copy = row_of(p, r->v, r->n, NULL);
