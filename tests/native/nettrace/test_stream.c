@@ -301,6 +301,57 @@ static void blocks_of_unknown_sorts_are_stepped_over(void **state)
         }
 }
 
+static int mute_second(void *arg, nt_kind *k)
+{
+    (void)arg;
+    k->muted = k->id == 2;
+    return 0;
+}
+
+static int count_event(void *arg, const nt_event *ev)
+{
+    (void)ev;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* A live stream may stay silent for long: what is known to be in order is delivered, not kept until more comes. */
+static void a_muted_event_lets_go_of_those_that_wait(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FORMS; i++) {
+        tw w;
+        err e = {0};
+        int delivered = 0;
+        nt_options o = nt_options_default();
+        nt_sink sink = {.kind = mute_second, .event = count_event};
+        tw_start(&w, forms[i].v6, forms[i].compressed);
+        buf none;
+        buf_init(&none, 0);
+        tw_fields(&w, &none, NULL, 0);
+        tw_begin(&w, TW_METADATA);
+        tw_put_kind(&w, 1, "P", 1, "Wanted", 0, buf_view(&none), (slice){0});
+        tw_put_kind(&w, 2, "P", 2, "Muted", 0, buf_view(&none), (slice){0});
+        tw_end(&w);
+        if (w.v6) {
+            tw_begin(&w, TW_THREADS);
+            tw_put_thread(&w, 11, 11, 77, "");
+            tw_end(&w);
+        }
+        tw_begin(&w, TW_EVENTS);
+        tw_put_event(&w, &(tw_event){.kind = 1, .seq = 1, .thread = 11, .capture = 11, .ts = 2000});
+        tw_put_event(&w, &(tw_event){.kind = 1, .seq = 2, .thread = 11, .capture = 11, .ts = 2100});
+        tw_put_event(&w, &(tw_event){.kind = 2, .seq = 3, .thread = 11, .capture = 11, .ts = 2200, .sorted = true});
+        tw_end(&w);
+        nt_reader *r = nt_new(&o, &sink, &delivered, &e);
+        assert_int_equal(nt_feed(r, tw_bytes(&w).p, tw_bytes(&w).n, &e), 0);
+        assert_int_equal(delivered, 2);
+        nt_free(r);
+        buf_fini(&none);
+        tw_fini(&w);
+    }
+}
+
 static void times_are_exact_for_any_clock(void **state)
 {
     (void)state;
@@ -327,6 +378,7 @@ int main(void)
         cmocka_unit_test(heads_that_are_not_ours_are_refused_with_the_reason),
         cmocka_unit_test(a_dead_reader_repeats_its_error),
         cmocka_unit_test(blocks_of_unknown_sorts_are_stepped_over),
+        cmocka_unit_test(a_muted_event_lets_go_of_those_that_wait),
         cmocka_unit_test(times_are_exact_for_any_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
