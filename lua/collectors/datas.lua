@@ -3,6 +3,7 @@
 local collector = require("lunette.collector")
 local hints = require("lunette.hints")
 local history = require("collectors.datas.history")
+local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local snapshot = require("collectors.datas.snapshot")
 local window = require("collectors.window")
@@ -12,9 +13,10 @@ local GC <const> = 0x1
 local LEVEL <const> = 4
 local BUFFER_MB <const> = 64
 local QUEUE <const> = 100000
+local MAX_ROWS <const> = 1000
 
 -- The payloads are bytes whose layout the name of the event decides, so all events come to Lua: three or four a collection.
-local function open_options(source)
+local function open_options(source, save_to)
   local open = {
     want = { { provider = RUNTIME, event = "GC/DynamicTraceEvent" }, { provider = RUNTIME, event = "GC/GlobalHeapHistory" } },
     queue = QUEUE,
@@ -24,6 +26,7 @@ local function open_options(source)
   else
     open.pid, open.rundown, open.buffer_mb = source.process.pid, 0, BUFFER_MB
     open.providers = { { name = RUNTIME, keywords = GC, level = LEVEL } }
+    open.save_to = save_to
   end
   return open
 end
@@ -56,9 +59,9 @@ local function add_notes(notes, h, recorded)
 end
 
 local function collect(ctx, source, args)
-  local h = history.new(args.maxEvents)
+  local h = history.new(args.maxEvents or MAX_ROWS)
   local spec = {
-    open = open_options(source), duration_ms = not source.path and args.durationSeconds * 1000 or nil,
+    open = open_options(source, args.save_to), duration_ms = not source.path and args.durationSeconds * 1000 or nil,
     message = "Collecting Server GC adaptation", pid = source.process and source.process.pid,
     on_event = function(event)
       local fields = event.fields or {}
@@ -79,7 +82,7 @@ local function collect(ctx, source, args)
   return {
     process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = result.started_unix_ms,
     duration_ms = (summary.duration_ns or 0) / 1e6, start_unix_ns = summary.start_unix_ns or result.started_unix_ms * 1000000, history = h,
-    cost = result.cost, notes = notes, origin = source.path and "trace" or "live",
+    cost = measured.price(result.cost), notes = notes, origin = source.path and "trace" or "live",
   }
 end
 

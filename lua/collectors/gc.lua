@@ -4,11 +4,13 @@ local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local gc_hints = require("collectors.gc.hints")
 local induce = require("collectors.gc.induce")
+local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local snapshot = require("collectors.gc.snapshot")
 local streams = require("collectors.gc.streams")
 
 local RUNTIME <const> = probe.RUNTIME
+local MAX_ROWS <const> = 200
 local QUEUE <const> = 200000 -- marks that may wait for us; a collection makes seven
 local SIGNALS <const> = { "signals.gc_fully_suspended_share", "signals.gc_gen2_share", "signals.gc_loh_growth" }
 
@@ -80,16 +82,17 @@ local function artifact_of(source, args, result, pairing, induction)
       rows = result.heap.rows, dropped = result.heap.seen - #result.heap.rows, first = result.heap.rows[1],
       last = result.last_heap.rows[1],
     },
-    induced = induced, cost = result.cost, notes = notes, origin = source.path and "trace" or "live",
+    induced = induced, cost = measured.price(result.cost), notes = notes, origin = source.path and "trace" or "live",
   }
 end
 
 local function collect(ctx, source, args)
-  local pairing = streams.new(args.maxEvents)
+  local max_rows = args.maxEvents or MAX_ROWS
+  local pairing = streams.new(max_rows)
   local induction <close> = args.induce and induce.new(source.process.pid) or nil
-  local result, err = probe.run(ctx, program(pairing, args.maxEvents), {
+  local result, err = probe.run(ctx, program(pairing, max_rows), {
     process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, message = "Collecting GC events",
-    queue = QUEUE, save_to = args.saveTo,
+    queue = QUEUE, save_to = args.save_to,
     -- asked while the window is open, and past its end only as long as what was forced is not over
     interrupted = induction and function() induction:begin() return false end,
     complete = induction and function() return induction:over() end,

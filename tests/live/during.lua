@@ -5,19 +5,16 @@ local known = require("known_values")
 
 local M = {}
 
-local STEADY_MS <const> = 300 -- what asks a runtime who it is hangs up before; a session stays
+local STREAMING_THREAD <const> = ".NET EventPipe" -- one answers the diagnostics socket; one more a session, once its events are on
 
---- Waits until a session is open on a target.
-function M.session_open(target)
-  local since
-  h.wait_for("a session on process " .. target.pid, h.START_MS, function()
-    if M.connections_of(target) == 0 then since = nil return nil end
-    since = since or h.loop.now_ms()
-    return h.loop.now_ms() - since >= STEADY_MS
-  end)
+local function streaming_threads(target)
+  local n = 0
+  for _, tid in ipairs(h.fs.list(("/proc/%d/task"):format(target.pid)) or {}) do
+    local name = h.fs.read(("/proc/%d/task/%s/comm"):format(target.pid, tid), 64)
+    if name and name:sub(1, #STREAMING_THREAD) == STREAMING_THREAD then n = n + 1 end
+  end
+  return n
 end
-
-function M.connections_of(target) return h.connections(target.pid) end
 
 --- `go`, and what the target says that it did.
 function M.go(target)
@@ -27,10 +24,11 @@ end
 
 --- Runs `collect` while `work(target)` runs once the session is open. Returns what both gave.
 function M.both(target, collect, work)
+  local before = streaming_threads(target)
   local results = h.together {
     collect,
     function()
-      M.session_open(target)
+      h.wait_for("a session on process " .. target.pid, h.START_MS, function() return streaming_threads(target) > before end)
       return work(target)
     end,
   }
@@ -60,7 +58,8 @@ end
 ---@param module string       in lua/collectors
 ---@param target table
 ---@param seconds integer
-function M.live_and_recorded(module, target, seconds)
+---@param work? fun(target: table): any   default: M.go
+function M.live_and_recorded(module, target, seconds, work)
   local path = h.scratch() .. "/session.nettrace"
   local branch = require("collectors." .. module)
   local function run(arguments)
@@ -69,7 +68,7 @@ function M.live_and_recorded(module, target, seconds)
     if not payload then error(tostring(extras and extras.message or extras)) end
     return { payload = payload, artifact = extras.handle.artifact }
   end
-  local live, did = M.both(target, function() return run { processId = target.pid, save_to = path } end, M.go)
+  local live, did = M.both(target, function() return run { processId = target.pid, save_to = path } end, work or M.go)
   local recorded = run { traceFilePath = path }
   return live.payload, recorded.payload, did, live.artifact, recorded.artifact
 end
