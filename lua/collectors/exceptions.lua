@@ -3,6 +3,7 @@
 local collector = require("lunette.collector")
 local exception_hints = require("collectors.exceptions.hints")
 local json = require("lunette.json")
+local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local by_type = require("signals.exceptions_by_type")
 local probe = require("lunette.probe")
@@ -50,7 +51,7 @@ local function artifact_of(source, result, args)
     process_id = source.process and source.process.pid or result.window.summary.pid or 0,
     started_unix_ms = result.window.started_unix_ms, duration_ms = rows.duration_ms(source, result),
     total = result.total, by_type = counts, other_types = other, sites = sites, resolved = resolved,
-    recent = rows.list(result.recent.rows, result.stacks), recent_cap = kept, cost = result.cost,
+    recent = rows.list(result.recent.rows, result.stacks), recent_cap = kept, cost = measured.price(result.cost),
   }
   artifact.notes = notes_of(result, artifact, args.maxRecent)
   return artifact

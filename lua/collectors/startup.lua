@@ -7,6 +7,7 @@ local errors = require("lunette.errors")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local launch = require("lunette.launch")
+local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local process = require("lunette.process")
@@ -172,7 +173,7 @@ local function collect(ctx, from, args)
   artifact.process_id = started and started.process_id or from.process and from.process.pid or result.window.summary.pid or 0
   artifact.started_unix_ms = result.window.started_unix_ms
   artifact.duration_ms = from.path and (result.window.summary.duration_ns or 0) / 1e6 or result.window.elapsed_ms
-  artifact.launched, artifact.program, artifact.cost = from_start, watched and watched.name, result.cost
+  artifact.launched, artifact.program, artifact.cost = from_start, watched and watched.name, measured.price(result.cost)
   artifact.origin = started and "trace" or nil -- what is kept outlives the program
   local notes = { PRE_ATTACH[artifact.launched], STATICS }
   for _, note in ipairs(result.notes) do notes[#notes + 1] = note end

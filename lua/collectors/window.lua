@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- One window over a source of events: a live session that ends at a deadline, or a recorded file that ends by itself. Owns the source:
 -- however the window ends, the session in the target is stopped and drained, or closed.
+local cost = require("lunette.cost")
 local events = require("lunette.events")
 local loop = require("lunette.loop")
 local progress = require("lunette.progress")
@@ -29,6 +30,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field started_unix_ms integer
 ---@field summary table          of the source, see docs/native-api.md
 ---@field reduced table?         what the program of spec.open holds
+---@field cost LunetteCost?      of a window with a program
 
 local function feed(batch, on_event)
   for _, event in ipairs(batch) do on_event(event) end
@@ -84,8 +86,10 @@ end
 ---@return WindowResult?, table? err
 function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; MAX_EVENTS bounds it
+  local meter = spec.open.program and cost.start(spec.open.pid)
   local source <close>, open_err = events.open(spec.open)
   if not source then return nil, open_err end
+  if meter then meter:opened() end
   local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
   local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
 
@@ -93,6 +97,7 @@ function M.run(ctx, spec)
   local ended, err = read(source, spec, started_ms)
   if not ended then return nil, err end
   local elapsed = loop.now_ms() - started_ms
+  if meter then meter:window_end() end
   local summary
   summary, err = source:stop(M.STOP_MS)
   if not summary then return nil, err end
@@ -105,6 +110,7 @@ function M.run(ctx, spec)
     if not reduced then return nil, err end
   end
   return {
+    cost = meter and meter:finish(summary, spec.open.path and summary.duration_ns // 1000000 or elapsed),
     reduced = reduced, ended = ended, elapsed_ms = elapsed, summary = summary,
     started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
   }

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The artifact behind a crash-guard handle, and how it looks on the wire. Never changed once made: a later exit changes nothing.
 local json = require("lunette.json")
+local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local rows = require("collectors.exceptions.rows")
 
@@ -72,7 +73,7 @@ function M.artifact(source, result, verdict, limits)
     started_unix_ms = result.window.started_unix_ms, duration_ms = rows.duration_ms(source, result),
     exited = verdict.exited, exit_code = verdict.exit_code, unhandled = verdict.unhandled,
     final = verdict.final and rows.of(verdict.final, result.stacks), total = result.total, by_type = counts, other_types = other,
-    sites = sites, resolved = resolved, recent = recent, recent_cap = limits.kept, cost = result.cost,
+    sites = sites, resolved = resolved, recent = recent, recent_cap = limits.kept, cost = measured.price(result.cost),
     observation = observation(result, verdict, recent[#recent]),
   }
   artifact.notes = notes_of(result, artifact, verdict, limits)
