@@ -15,7 +15,7 @@ local collect_events = require("tools.collect_events")
 local DEMO <const> = sys.home .. "/tests/data/demo.nettrace"
 local HOSTING <const> = "Microsoft.AspNetCore.Hosting"
 local OTHER_KINDS <const> = {
-  "activities", "logs", "contention", "db",
+  "activities", "logs", "db",
   "kestrel", "networking", "requests", "startup", "sweep",
 }
 
