@@ -7,13 +7,14 @@ local M = {}
 
 local STREAMING_THREAD <const> = ".NET EventPipe" -- one answers the diagnostics socket; one more a session, once its events are on
 
-local function streaming_threads(target)
+--- How many sessions of a target are open with their events on.
+function M.sessions(target)
   local n = 0
   for _, tid in ipairs(h.fs.list(("/proc/%d/task"):format(target.pid)) or {}) do
     local name = h.fs.read(("/proc/%d/task/%s/comm"):format(target.pid, tid), 64)
     if name and name:sub(1, #STREAMING_THREAD) == STREAMING_THREAD then n = n + 1 end
   end
-  return n
+  return math.max(0, n - 1)
 end
 
 --- `go`, and what the target says that it did.
@@ -24,11 +25,11 @@ end
 
 --- Runs `collect` while `work(target)` runs once the session is open. Returns what both gave.
 function M.both(target, collect, work)
-  local before = streaming_threads(target)
+  local before = M.sessions(target)
   local results = h.together {
     collect,
     function()
-      h.wait_for("a session on process " .. target.pid, h.START_MS, function() return streaming_threads(target) > before end)
+      h.wait_for("a session on process " .. target.pid, h.START_MS, function() return M.sessions(target) > before end)
       return work(target)
     end,
   }

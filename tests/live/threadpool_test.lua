@@ -145,6 +145,37 @@ local function views_and_depth(skip)
   h.ok(summary.peakWorkerThreadCount >= did.threads_most, "peak")
 end
 
+--- Two windows over one target, and a third whose client goes away half-way: neither of the others notices.
+local function side_by_side(skip)
+  local built, why = h.build_target("net10.0")
+  if not built then skip(why) end
+  local target <close> = h.target("net10.0", "pool", ITEMS, { go = false })
+  local server <close> = h.server()
+  local before = h.usage(server.pid)
+  local function collect(timeout_ms)
+    return server:call("collect_events", { kind = "threadpool", processId = target.pid, durationSeconds = SECONDS + 1, depth = "Detail" },
+      { timeout_ms = timeout_ms })
+  end
+  local results = during.both(target, function()
+    return h.together {
+      collect, collect, function()
+        local envelope, err = collect(3000)
+        h.eq(nil, envelope, "no answer for who went away")
+        return err
+      end,
+    }
+  end, function(t)
+    h.wait_for("three sessions", h.START_MS, function() return during.sessions(t) == 3 end)
+    return during.go(t)
+  end)
+  for i = 1, 2 do
+    local data = pool_of(results[i])
+    h.eq({ ITEMS, ITEMS, ITEMS }, { data.totalEnqueueEvents, data.totalDequeueEvents, data.workItemOrigins[1].count }, "window " .. i)
+  end
+  h.no_session(target)
+  h.settled(server, before)
+end
+
 local function nothing(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
@@ -179,6 +210,7 @@ return {
   { "the same numbers from the recording of the session", same_from_the_recording },
   { "a starved pool on 10 and 8", starving },
   { "Summary and the views", views_and_depth },
+  { "two at once, and a third that is given up half-way", side_by_side },
   { "nothing happens", nothing },
   { "the target exits in the window", exits },
 }
