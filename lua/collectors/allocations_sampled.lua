@@ -110,6 +110,7 @@ local function collect(ctx, from, args)
   local result
   result, err = probe.run(ctx, PROGRAM, {
     process = live, path = from.path, duration_ms = args.durationSeconds * 1000, message = "Sampling allocations",
+    save_to = args.save_to,
   })
   if not result then return nil, err end
   err = from.path and collector.empty_recording(from.path, result.window.summary)

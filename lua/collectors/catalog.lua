@@ -115,6 +115,7 @@ local function collect(ctx, from, args)
   local providers = providers_of(args.providers)
   local result, err = probe.run(ctx, program(providers, args.providers, args.maxEvents), {
     process = live, path = from.path, duration_ms = args.durationSeconds * 1000, message = "Collecting names of events",
+    save_to = args.save_to,
   })
   if not result then return nil, err end
   err = from.path and collector.empty_recording(from.path, result.window.summary)

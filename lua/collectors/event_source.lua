@@ -90,7 +90,7 @@ local function collect(ctx, from, args)
   local spec = {
     duration_ms = live and args.durationSeconds * 1000 or nil, max = args.maxEvents, message = "Collecting events of " .. grant.provider,
     open = capture.open {
-      pid = live and live.pid, path = from.path, provider = grant.provider, max = args.maxEvents,
+      pid = live and live.pid, path = from.path, save_to = args.save_to, provider = grant.provider, max = args.maxEvents,
       providers = live and { { name = grant.provider, keywords = ("0x%x"):format(enabled.mask), level = enabled.level } } or nil,
     },
   }

@@ -71,11 +71,12 @@ local function complete(state)
 end
 
 --- One session. state.meter.expected is set when another client's collection wants other limits.
-local function capture(ctx, from, limits, duration_s)
-  local state = new_state(from, limits, duration_s)
+local function capture(ctx, from, limits, args)
+  local state = new_state(from, limits, args.durationSeconds)
   local open = { path = from.path, want = { { provider = meter.PROVIDER }, { provider = counters.PROVIDER, event = "EventCounters" } } }
   if from.process then
     open.pid, open.providers, open.buffer_mb, open.rundown = from.process.pid, providers(state), BUFFER_MB, 0
+    open.save_to = args.save_to
   end
   local opened_ms = loop.now_ms()
   state.spec = {
@@ -165,12 +166,12 @@ local function collect(ctx, from, args)
   local ok, err = window.settle(from.process)
   if not ok then return nil, err end
   local notes, state = {}
-  state, err = capture(ctx, from, LIMITS, args.durationSeconds)
+  state, err = capture(ctx, from, LIMITS, args)
   if state and state.meter.expected and from.process then
     local limits = state.meter.expected
     notes[1] = ("SharedMeterSession: another client collects Meters of this process already; joined with its limits (%d series, "
       .. "every %s s)."):format(limits.max_series, limits.interval_s)
-    state, err = capture(ctx, from, limits, args.durationSeconds)
+    state, err = capture(ctx, from, limits, args)
   end
   if not state then return nil, err end
   err = from.path and collector.empty_recording(from.path, state.result.summary)

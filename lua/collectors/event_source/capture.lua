@@ -117,7 +117,7 @@ end
 --- What a window asks of the source: all events of one provider, or none when nothing is to be stored.
 function M.open(spec)
   return {
-    pid = spec.pid, path = spec.path, providers = spec.providers, buffer_mb = spec.pid and M.BUFFER_MB or nil,
+    pid = spec.pid, path = spec.path, save_to = spec.save_to, providers = spec.providers, buffer_mb = spec.pid and M.BUFFER_MB or nil,
     rundown = spec.pid and 0 or nil, queue = math.max(1, math.min(spec.max, M.QUEUE)),
     want = { { provider = spec.max > 0 and spec.provider or NEVER } },
   }
