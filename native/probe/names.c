@@ -21,6 +21,7 @@ void probe__names_fini(pnames *w)
 {
     free(w->frame);
     free(w->stack);
+    free(w->shown);
     map64_fini(&w->by_ip);
     strtab_free(w->seen);
     buf_fini(&w->key);
@@ -107,22 +108,41 @@ int64_t probe__named_stack(pnames *w, int64_t raw, const pnode *n)
         w->stack = grown;
         w->cap_stack = cap;
     }
-    w->stack[id] = (pnamed){to - from, frame + from};
+    w->stack[id] = (pnamed){.n = to - from, .frame = frame + from};
     return id;
 failed:
     w->failed = true;
     return -1;
 }
 
+int64_t probe__stack_number(pnames *w, int64_t id)
+{
+    if (id < 0) return 0; /* failed already */
+    if (w->stack[id].number) return w->stack[id].number;
+    if (w->n_shown == w->cap_shown) {
+        uint32_t cap = w->cap_shown ? 2 * w->cap_shown : 64;
+        uint32_t *grown = mem_realloc(w->shown, cap * sizeof *grown);
+        if (!grown) {
+            w->failed = true;
+            return 0;
+        }
+        w->shown = grown;
+        w->cap_shown = cap;
+    }
+    w->shown[w->n_shown++] = (uint32_t)id;
+    return w->stack[id].number = w->n_shown;
+}
+
 void probe__put_stacks(pnames *w, buf *out)
 {
     tlv_mark(out, TLV_LIST);
-    for (uint32_t i = 0; i < strtab_count(w->seen); i++) {
+    for (uint32_t i = 0; i < w->n_shown; i++) {
+        const pnamed *s = &w->stack[w->shown[i]];
         tlv_mark(out, TLV_TABLE);
         tlv_key(out, "frames");
         tlv_mark(out, TLV_LIST);
-        for (uint32_t k = 0; k < w->stack[i].n; k++) {
-            const pframe *f = &w->frame[w->stack[i].frame[k]];
+        for (uint32_t k = 0; k < s->n; k++) {
+            const pframe *f = &w->frame[s->frame[k]];
             char address[24];
             int n = snprintf(address, sizeof address, "0x%llx", (unsigned long long)f->ip);
             tlv_mark(out, TLV_TABLE);

@@ -54,7 +54,7 @@ static void put_value(writer *w, pv v)
     if (id < 0)
         tlv_mark(w->out, TLV_NIL);
     else
-        tlv_int(w->out, id + 1);
+        tlv_int(w->out, probe__stack_number(&w->names, id));
 }
 
 static void put_number(writer *w, bool floats, double f, int64_t i)
@@ -176,7 +176,7 @@ typedef struct member {
 typedef struct members {
     member *p;
     uint32_t n;
-    strtab *keys; /* with stacks by their names; only when a key has a stack */
+    strtab *keys; /* with stacks by their names, in the order of p; only when the program uses stacks */
 } members;
 
 static int heavier(const void *a, const void *b)
@@ -189,21 +189,16 @@ static int heavier(const void *a, const void *b)
     return d ? d : (x->key.n > y->key.n) - (x->key.n < y->key.n);
 }
 
-/* The key with the number that each of its stacks has by name; false: it has none. */
-static bool named_key(writer *w, const pnode *n, slice key, buf *out)
+/* The key with the number that each of its stacks has by name. */
+static void named_key(writer *w, const pnode *n, slice key, buf *out)
 {
-    bool stacks = false;
     const uint8_t *p = key.p, *end = key.p + key.n;
     buf_reset(out);
     for (uint32_t i = 0; i < n->by.n; i++) {
         pv v = probe__key_next(&p, end);
-        if (v.type == PV_STACK) {
-            stacks = true;
-            v.i = probe__named_stack(&w->names, v.i, n);
-        }
+        if (v.type == PV_STACK) v.i = probe__named_stack(&w->names, v.i, n);
         probe__key_put(out, v);
     }
-    return stacks;
 }
 
 static void join(writer *w, const pnode *n, member *m, const pentry *e)
@@ -220,18 +215,40 @@ static void join(writer *w, const pnode *n, member *m, const pentry *e)
     m->partial |= e->partial;
 }
 
+static int heavier_entry(const void *a, const void *b)
+{
+    const pentry *x = *(pentry *const *)a, *y = *(pentry *const *)b;
+    if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
+    return x->n != y->n ? (x->n < y->n ? 1 : -1) : (x->hash > y->hash) - (x->hash < y->hash);
+}
+
+/* The heaviest first, so that one of several stacks that become one is shown with its own addresses. */
+static pentry **entries_of(const pgroup *g)
+{
+    pentry **e = mem_alloc((g->n ? g->n : 1) * sizeof *e);
+    uint32_t k = 0;
+    for (uint32_t i = 0; e && i < g->cap; i++)
+        if (g->slot[i]) e[k++] = g->slot[i];
+    if (e) qsort(e, k, sizeof *e, heavier_entry);
+    return e;
+}
+
 static bool gather(writer *w, const pnode *n, const pgroup *g, members *all)
 {
+    pentry **entry = entries_of(g);
     all->p = mem_alloc((g->n ? g->n : 1) * sizeof *all->p);
+    bool ok = entry && all->p;
+    if (ok && w->p->uses_stacks) ok = (all->keys = strtab_new(0, 0)) != NULL;
     buf key = {0};
     buf_init(&key, (size_t)1 << 20);
-    for (uint32_t i = 0; all->p && i < g->cap; i++) {
-        const pentry *e = g->slot[i];
-        if (!e) continue;
+    for (uint32_t i = 0; ok && i < g->n; i++) {
+        const pentry *e = entry[i];
         slice k = slice_of(probe__entry_key(n, e), e->key_n);
-        if (w->p->uses_stacks && named_key(w, n, k, &key)) {
-            if (!all->keys && !(all->keys = strtab_new(0, 0))) break;
+        if (all->keys) {
+            named_key(w, n, k, &key);
             uint32_t before = strtab_count(all->keys), id = strtab_intern(all->keys, buf_view(&key));
+            ok = id != STRTAB_FULL;
+            if (!ok) break;
             if (id < before) {
                 join(w, n, &all->p[id], e);
                 continue;
@@ -243,8 +260,10 @@ static bool gather(writer *w, const pnode *n, const pgroup *g, members *all)
     for (uint32_t i = 0; all->keys && i < all->n; i++)
         all->p[i].key = strtab_get(all->keys, i);
     buf_fini(&key);
-    if (all->p) qsort(all->p, all->n, sizeof *all->p, heavier);
-    return all->p != NULL;
+    free(entry);
+    if (ok) qsort(all->p, all->n, sizeof *all->p, heavier);
+    w->names.failed |= !ok;
+    return ok;
 }
 
 static void put_member(writer *w, const pnode *n, const member *m, bool named)
@@ -256,7 +275,7 @@ static void put_member(writer *w, const pnode *n, const member *m, bool named)
         if (v.type == PV_NULL) continue;
         tlv_text(w->out, n->by.name[i]);
         if (v.type == PV_STACK && named)
-            tlv_int(w->out, v.i + 1);
+            tlv_int(w->out, probe__stack_number(&w->names, v.i));
         else
             put_value(w, v);
     }

@@ -12,6 +12,7 @@ typedef struct pframe {
 
 typedef struct pnamed {
     uint32_t n;
+    uint32_t number; /* in the result, from 1; 0: not in it */
     uint32_t *frame;
 } pnamed;
 
@@ -26,16 +27,20 @@ typedef struct pnames {
     strtab *seen; /* of the idents of a stack; its id is the number of the stack */
     pnamed *stack;
     uint32_t cap_stack;
+    uint32_t *shown; /* stacks of the result, in their order */
+    uint32_t n_shown, cap_shown;
     buf key, text;
     bool failed;
 } pnames;
 
 bool probe__names_init(pnames *w, const probe *p, const clr_methods *methods);
 void probe__names_fini(pnames *w);
-/* The number of a stack by its frames: equal for two stacks of the same methods. n (may be NULL): a group that cuts its
+/* The id of a stack by its frames: equal for two stacks of the same methods. n (may be NULL): a group that cuts its
  * stacks. -1: failed. */
 int64_t probe__named_stack(pnames *w, int64_t raw, const pnode *n);
-/* Appends the list of all stacks that were asked for. */
+/* The number under which the result has the stack of that id. */
+int64_t probe__stack_number(pnames *w, int64_t id);
+/* Appends the list of all stacks that have a number. */
 void probe__put_stacks(pnames *w, buf *out);
 
 #endif

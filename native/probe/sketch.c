@@ -3,6 +3,7 @@
  * line whose width is 1/64 of its value: the sign, the exponent and six bits of the fraction of the double name the
  * bucket, so that its middle is at most 1/128 (0.8 %) away from any value in it. Buckets come in pages of one binary
  * order of magnitude, made when first needed. */
+#include <float.h>
 #include <stdlib.h>
 
 #include "probe/engine.h"
@@ -186,6 +187,7 @@ double probe__sketch_at(const psketch *s, double q)
             if (seen < rank || !s->page[i]->n[k]) continue;
             uint64_t low = (uint64_t)s->page[i]->id << 52 | (uint64_t)k << (52 - SUB_BITS);
             double v = from_bits(low + ((uint64_t)1 << (52 - SUB_BITS - 1)));
+            if (v > -DBL_MIN && v < DBL_MIN) v = 0; /* the bucket of zero, and of what is as good as zero */
             return v < s->min ? s->min : v > s->max ? s->max : v;
         }
     }
