@@ -2,12 +2,20 @@
 --- What a window cost: CPU time of the target's streaming thread and of this process, events, bytes, loss. The runtime has one streaming
 --- thread a session, from its start to its stop; it carries the name of the thread that answers the diagnostics socket, which is there from
 --- the target's start. So the threads are listed before the session is opened, and what is new afterwards streams.
+local atomic = require("lunette.atomic")
+local loop = require("lunette.loop")
 local proc = require("lunette.proc")
 
 local STREAMING_THREAD <const> = ".NET EventPipe" -- CoreCLR 8, 9, 10 and NativeAOT
 local NS_PER_MS <const> = 1e6
+local BIRTH_MS <const> = 100 -- the runtime answers, then makes the thread
+local POLL_MS <const> = 2
 
 local M = {}
+
+-- Whose a thread is, for sessions of this process that begin on one target at the same time: key -> meter.
+local claimed = setmetatable({}, { __mode = "v" })
+local last_opened = setmetatable({}, { __mode = "v" }) -- pid -> meter
 
 ---@class LunetteCost
 ---@field target_cpu_ms? number    of the session's streaming thread; nil: it could not be read (a file, an ended process, no permission)
@@ -22,7 +30,19 @@ local M = {}
 local Meter = {}
 Meter.__index = Meter
 
-local function key_of(thread) return thread.tid .. ":" .. thread.start_time end -- a tid can be used again, its start tells
+-- A tid can be used again: its start tells.
+local function key_of(thread) return thread.tid .. ":" .. thread.start_time end
+
+--- The oldest that nobody has: the runtime takes one request after the other, so threads are born in the order of the answers.
+local claim = atomic(function(meter, threads)
+  for _, thread in ipairs(threads) do
+    local key = key_of(thread)
+    if not claimed[key] then
+      claimed[key] = meter
+      return key
+    end
+  end
+end)
 
 --- Milliseconds with one decimal.
 local function ms(ns) return math.floor(ns / NS_PER_MS * 10 + 0.5) / 10 end
@@ -56,10 +76,28 @@ function M.start(pid)
   return meter
 end
 
---- The session is open: its thread is the youngest new one now, which tells it from those of sessions that follow. Waits.
+--- Who opened before on the same target.
+local follow = atomic(function(meter)
+  local before = last_opened[meter.pid]
+  last_opened[meter.pid] = meter
+  return before
+end)
+
+local function poll(done)
+  local deadline = loop.now_ms() + BIRTH_MS
+  repeat
+    local value = done()
+    if value then return value end
+  until not loop.sleep_ms(POLL_MS) or loop.now_ms() > deadline
+end
+
+--- The session is open: call it next, so that threads of sessions that follow are not taken for this one's. Waits, a moment at most.
 function Meter:opened()
-  local fresh = new_threads(self)
-  self.thread = fresh[#fresh] and key_of(fresh[#fresh])
+  if not self.known then return end
+  local before = follow(self)
+  if before then poll(function() return before.settled end) end
+  self.thread = poll(function() return claim(self, new_threads(self)) end)
+  self.settled = true
 end
 
 --- The window ends: call it before the session is stopped, since its thread goes with it. Later calls change nothing. Waits.
@@ -67,8 +105,10 @@ function Meter:window_end()
   if self.ended then return end
   self.ended = true
   self.lunette_ns = proc.own_cpu().process_ns - self.own_ns
-  for i, thread in ipairs(new_threads(self)) do
-    if self.thread == key_of(thread) or (not self.thread and i == 1) then self.target_ns = thread.cpu_ns end
+  local fresh = new_threads(self)
+  local key = self.thread or claim(self, fresh)
+  for _, thread in ipairs(fresh) do
+    if key_of(thread) == key then self.target_ns = thread.cpu_ns end
   end
 end
 

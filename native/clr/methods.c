@@ -372,6 +372,20 @@ static bool collect_needed(clr_methods *m)
     return true;
 }
 
+/* What dropped rows held is room for others. */
+static void give_back(clr_methods *m)
+{
+    size_t cap = m->n + m->n / 2 + ROWS_FIRST;
+    if (cap >= m->cap) return;
+    clr__row *rows = mem_realloc(m->rows, cap * sizeof *rows);
+    if (!rows) return;
+    m->rows = rows;
+    m->cap = cap;
+    free(m->index->lives);
+    m->index->lives = NULL;
+    m->index->cap = 0;
+}
+
 /* Rows that no wanted address hits go; those that name a wanted method stay for that. */
 static void drop_unwanted(clr_methods *m)
 {
@@ -390,6 +404,7 @@ static void drop_unwanted(clr_methods *m)
     }
     m->n = kept;
     m->index->fresh = false;
+    give_back(m);
 }
 
 bool clr_methods_want(clr_methods *m, const uint64_t *ips, size_t n)

@@ -25,10 +25,10 @@ describe("cost #unit", function()
 
   it("counts the thread that came with the session, not the one that was there", function()
     local meter = cost.start(77)
-    threads = { SERVER, thread(40, 5000, 100000) }
+    threads = { SERVER, thread(45, 5000, 100000) }
     meter:opened()
     own_ns = own_ns + 41230000
-    threads = { SERVER, thread(40, 5000, 123460000) }
+    threads = { SERVER, thread(45, 5000, 123460000) }
     meter:window_end()
     threads, own_ns = { SERVER }, own_ns + 1000000000 -- the stop, and what comes after it
     assert.same({
@@ -36,15 +36,34 @@ describe("cost #unit", function()
     }, meter:finish({ events = 5001, bytes = 99, lost = 3 }, 2000))
   end)
 
-  it("tells two sessions that begin at the same time apart", function()
+  it("tells sessions that begin at the same time apart, in the order of their answers", function()
+    local first, second, third = cost.start(77), cost.start(77), cost.start(77)
+    -- answered at once; the first one's thread is late
+    local opened = {}
+    for i, meter in ipairs { first, second, third } do opened[i] = loop.spawn(function() meter:opened() end) end
+    loop.sleep_ms(10)
+    threads = { SERVER, thread(40, 5000, 0) }
+    loop.sleep_ms(10)
+    threads = { thread(42, 5003, 0), SERVER, thread(41, 5000, 0), thread(40, 5000, 0) }
+    for _, task in ipairs(opened) do task:await() end
+    threads = { SERVER, thread(42, 5003, 4000000), thread(40, 5000, 1000000), thread(41, 5000, 2000000) }
+    assert.equal(1.0, first:finish({}, 10).target_cpu_ms)
+    assert.equal(2.0, second:finish({}, 10).target_cpu_ms)
+    assert.equal(4.0, third:finish({}, 10).target_cpu_ms)
+    local late = cost.start(77)
+    threads = { SERVER, thread(43, 6000, 0) }
+    late:opened()
+    threads = { SERVER, thread(43, 6000, 8000000) }
+    assert.equal(8.0, late:finish({}, 10).target_cpu_ms)
+  end)
+
+  it("has no thread when another session has the only new one", function()
     local first, second = cost.start(77), cost.start(77)
-    threads = { SERVER, thread(41, 5000, 0) }
+    threads = { SERVER, thread(44, 5000, 1000000) }
     first:opened()
-    threads = { SERVER, thread(40, 5000, 0), thread(41, 5000, 0), thread(39, 5003, 0) }
     second:opened()
-    threads = { SERVER, thread(40, 5000, 1000000), thread(41, 5000, 2000000), thread(39, 5003, 4000000) }
-    assert.equal(2.0, first:finish({}, 10).target_cpu_ms)
-    assert.equal(4.0, second:finish({}, 10).target_cpu_ms)
+    assert.is_nil(second:finish({}, 10).target_cpu_ms)
+    assert.equal(1.0, first:finish({}, 10).target_cpu_ms)
   end)
 
   it("takes the first new thread when nobody said that the session is open", function()
@@ -66,12 +85,12 @@ describe("cost #unit", function()
     assert.same({ lunette_cpu_ms = 2.0, window_ms = 100, events = 10, events_per_s = 100.0, bytes = 7, lost = 0 },
       file:finish({ events = 10, bytes = 7, lost = 0 }, 100))
     local ended = cost.start(77)
-    threads = { SERVER, thread(40, 5000, 1000) }
+    threads = { SERVER, thread(46, 5000, 1000) }
     ended:opened()
     threads = nil
     assert.is_nil(ended:finish({}, 10).target_cpu_ms)
     local denied = cost.start(77)
-    threads = { SERVER, thread(40, 5000, 1000) }
+    threads = { SERVER, thread(46, 5000, 1000) }
     denied:opened()
     assert.is_nil(denied:finish({}, 10).target_cpu_ms)
   end)

@@ -115,6 +115,29 @@ static void the_cap_is_told_once_and_what_it_cost_is_counted(void **state)
     clr_methods_free(m);
 }
 
+static void a_map_that_is_full_has_room_again_when_only_some_are_wanted(void **state)
+{
+    (void)state;
+    enum { CAP = 200000 };
+    clr_methods *m = clr_methods_new(CAP);
+    char name[32];
+    uint64_t i = 0;
+    for (int rc = 0; rc == 0; i++) {
+        snprintf(name, sizeof name, "Method%u", (unsigned)i);
+        rc = method(m, ALIVE, 5, (body){.start = 0x10000 + i * 0x100, .name = name});
+        if (rc == 0 && i == 3) assert_name(m, 0x10010, 5, "Method0"); /* sorted once */
+    }
+    assert_true(clr_methods_memory(m) > CAP / 2);
+    const uint64_t ips[] = {0x10010, 0x10000 + (i + 10) * 0x100};
+    assert_true(clr_methods_want(m, ips, 2));
+    assert_true(clr_methods_memory(m) < CAP * 2 / 3);
+    method(m, ALIVE, 5, (body){.start = ips[1], .name = "AfterAll"});
+    assert_name(m, ips[1], 5, "AfterAll");
+    assert_name(m, ips[0], 5, "Method0");
+    assert_int_equal(clr_methods_dropped(m), 1);
+    clr_methods_free(m);
+}
+
 static void a_hundred_thousand_rows_cost_little_when_a_few_are_wanted(void **state)
 {
     clr_methods *m = *state;
@@ -286,6 +309,7 @@ int main(void)
         WITH_MAP(no_address_wanted_keeps_nothing),
         WITH_MAP(who_names_a_wanted_method_is_kept_for_that),
         cmocka_unit_test(the_cap_is_told_once_and_what_it_cost_is_counted),
+        cmocka_unit_test(a_map_that_is_full_has_room_again_when_only_some_are_wanted),
         WITH_MAP(a_hundred_thousand_rows_cost_little_when_a_few_are_wanted),
         WITH_MAP(damaged_events_are_counted_and_do_no_harm),
         WITH_MAP(a_very_long_name_is_cut_between_characters),
