@@ -170,7 +170,8 @@ function M.start(options)
     return nil, errors.new("EndpointUnavailable", ("%s=0 switches off the diagnostics of the program: start it without."):format(off),
       { detail = off, hints = {} })
   end
-  local port, err = ipc.listen()
+  local earlier = (options.env or {})[PORTS] or sys.getenv(PORTS)
+  local port, err = ipc.listen { restore = earlier or false }
   if not port then return nil, err end
   local console = options.console == "inherit" and "inherit" or "lines"
   local child

@@ -90,7 +90,8 @@ function Port:stats() end
 function Port:close() end
 
 --- Listens for runtimes that are started with DOTNET_DiagnosticPorts=PORT.path. Does not wait.
----@param opts? { dir?: string }  where the private folder is made; default TMPDIR or /tmp
+---@param opts? { dir?: string, restore?: string|false }  dir: where the private folder is made; default TMPDIR or /tmp. restore: what
+--- DOTNET_DiagnosticPorts was before (false: nothing), which each runtime gets back before it goes on
 ---@return LunettePort?
 ---@return LunetteErr? err
 ---@nodiscard

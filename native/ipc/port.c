@@ -60,6 +60,7 @@ static void port_free(ipc_port *p)
     ipc__close(&p->wake);
     pthread_mutex_destroy(&p->lock);
     free(p->set);
+    free(p->earlier);
     free(p);
 }
 
@@ -136,7 +137,7 @@ static void remove_files(ipc_port *p)
     p->folder[0] = '\0';
 }
 
-int ipc_port_open(const char *dir, ipc_port **out, err *e)
+int ipc_port_open(const ipc_port_cfg *cfg, ipc_port **out, err *e)
 {
     *out = NULL;
     ipc_port *p = mem_calloc(1, sizeof *p);
@@ -145,12 +146,15 @@ int ipc_port_open(const char *dir, ipc_port **out, err *e)
     p->refs = 1;
     pthread_mutex_init(&p->lock, NULL);
     p->set = port__set_new();
-    int rc = p->set ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for a port");
+    p->restore = cfg && cfg->restore;
+    if (p->restore && cfg->earlier) p->earlier = slice_dup(slice_str(cfg->earlier));
+    bool made = p->set && (!p->restore || !cfg->earlier || p->earlier);
+    int rc = made ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for a port");
     if (rc == 0) {
         p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (p->wake < 0) rc = err_sys(e, ERR_IO, errno, "cannot make an eventfd");
     }
-    if (rc == 0) rc = make_folder(p, dir, e);
+    if (rc == 0) rc = make_folder(p, cfg ? cfg->dir : NULL, e);
     if (rc == 0) rc = listen_there(p, e);
     if (rc == 0) rc = start_thread(p, e);
     if (rc < 0) {
@@ -164,24 +168,6 @@ int ipc_port_open(const char *dir, ipc_port **out, err *e)
 }
 
 const char *ipc_port_path(const ipc_port *p) { return p->path; }
-
-void ipc_port_close(ipc_port *p)
-{
-    if (!p) return;
-    all_remove(p);
-    remove_files(p);
-    pthread_mutex_lock(&p->lock);
-    p->closed = true;
-    ipc__close(&p->listener);
-    for (unsigned i = 0; i < p->n_runtimes; i++) {
-        p->runtimes[i]->wanted = true;
-        port__resume(p->runtimes[i]);
-    }
-    port__notify(p);
-    pthread_mutex_unlock(&p->lock);
-    wake(p);
-    ipc__port_unref(p);
-}
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 /* Whether what is waited for has come; under the lock. Negative ends the waiting with that. */
@@ -222,6 +208,40 @@ static int wait_until(ipc_port *p, ready_fn ready, void *arg, int64_t deadline_n
     return rc < 0 ? rc : 0;
 }
 
+/* Nobody is left who still has to be told to go on. */
+static int all_told(ipc_port *p, void *arg, err *e)
+{
+    (void)arg;
+    (void)e;
+    for (unsigned i = 0; i < p->n_runtimes; i++) {
+        const port__runtime *r = p->runtimes[i];
+        if (!r->told && !r->is.gone && r->tries < PORT__TRIES) return 0;
+    }
+    return 1;
+}
+
+void ipc_port_close(ipc_port *p)
+{
+    if (!p) return;
+    all_remove(p);
+    pthread_mutex_lock(&p->lock);
+    p->closed = true;
+    for (unsigned i = 0; i < p->n_runtimes; i++) {
+        p->runtimes[i]->wanted = true;
+        port__resume(p, p->runtimes[i]);
+    }
+    pthread_mutex_unlock(&p->lock);
+    wake(p);
+    (void)wait_until(p, all_told, NULL, deadline_in_ms(IPC_PORT_CLOSE_MS), NULL, NULL);
+    remove_files(p);
+    pthread_mutex_lock(&p->lock);
+    ipc__close(&p->listener);
+    port__notify(p);
+    pthread_mutex_unlock(&p->lock);
+    wake(p);
+    ipc__port_unref(p);
+}
+
 static int first_there(ipc_port *p, void *arg, err *e)
 {
     (void)e;
@@ -257,7 +277,7 @@ static void release(ipc_port *p, const uint8_t *cookie)
     port__runtime *r = p->first;
     if (r && (!cookie || memcmp(r->is.cookie, cookie, sizeof r->is.cookie) == 0)) {
         r->wanted = true;
-        port__resume(r);
+        port__resume(p, r);
     }
     pthread_mutex_unlock(&p->lock);
     wake(p); /* its poll set has changed */

@@ -14,6 +14,8 @@
 #define IPC_PORT_PENDING_MAX  32   /* connections that have not advertised yet; the oldest gives way */
 #define IPC_PORT_ADVERTISE_MS 1000 /* for a connection to advertise */
 #define IPC_PORT_RESUME_MS    5000 /* for a runtime to answer ResumeRuntime; then it is asked again */
+#define IPC_PORT_RESTORE_MS   1000 /* … and SetEnvironmentVariable; then it goes on without */
+#define IPC_PORT_CLOSE_MS     500  /* that closing waits for a runtime that is between two connections */
 
 typedef struct ipc_advertise {
     uint8_t cookie[16]; /* of this start of the runtime */
@@ -23,13 +25,19 @@ typedef struct ipc_advertise {
 int ipc_advertise_parse(slice message, ipc_advertise *out, err *e);
 
 typedef struct ipc_port ipc_port;
-/* Listens on a socket (0600) in a new private folder (0700) below dir; dir NULL: TMPDIR, or /tmp. A folder whose path
- * the variable cannot hold (too long, or with a comma or semicolon) gives way to /tmp. */
-int ipc_port_open(const char *dir, ipc_port **out, err *e);
+typedef struct ipc_port_cfg {
+    const char *dir; /* where the private folder is made; NULL: TMPDIR, or /tmp. One whose path the variable cannot hold
+                        (too long, or with a comma or semicolon) gives way to /tmp */
+    bool restore; /* give DOTNET_DiagnosticPorts back its earlier value in each runtime before it goes on, so that the
+                     programs that it starts do not wait at a port that may be closed by then (.NET 6 and later) */
+    const char *earlier; /* that value, copied; NULL: there was none */
+} ipc_port_cfg;
+/* Listens on a socket (0600) in a new private folder (0700). cfg may be NULL: all zero. */
+int ipc_port_open(const ipc_port_cfg *cfg, ipc_port **out, err *e);
 /* For DOTNET_DiagnosticPorts. Borrowed. */
 const char *ipc_port_path(const ipc_port *p);
-/* Ends the listening, removes socket and folder, and lets go whoever is still held: no runtime is left waiting for us.
- * Sessions that were opened through the port go on. NULL is fine. */
+/* Lets go whoever is still held, so that no runtime is left waiting for us, ends the listening, and removes socket and
+ * folder. Sessions that were opened through the port go on. NULL is fine. */
 void ipc_port_close(ipc_port *p);
 
 typedef struct ipc_port_runtime {

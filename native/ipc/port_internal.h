@@ -8,14 +8,18 @@
 #include "ipc/ipc_internal.h"
 #include "ipc/port.h"
 
+#define PORT__TRIES 10 /* a runtime that answers something else so often is none */
+
 typedef struct port__runtime {
     ipc_port_runtime is;
-    int pidfd;         /* readable once the process has ended; -1: not to be had */
-    int idle;          /* a connection that advertised and carried no command yet; -1: none right now */
-    int resuming;      /* the connection on which ResumeRuntime was sent; -1: none */
-    bool wanted;       /* to be resumed */
-    unsigned tries;    /* how often it was asked */
-    int64_t resume_by; /* when the answer is late */
+    int pidfd;                /* readable once the process has ended; -1: not to be had */
+    int idle;                 /* a connection that advertised and carried no command yet; -1: none right now */
+    int asked;                /* the connection on which SetEnvironmentVariable or ResumeRuntime was sent; -1: none */
+    bool restoring, restored; /* the first of the two is under way; is done, or cannot be done */
+    bool told;                /* ResumeRuntime was sent at least once */
+    bool wanted;              /* to be resumed */
+    unsigned tries;           /* how often it was asked */
+    int64_t answer_by;        /* when the answer is late */
     uint8_t answer[64];
     size_t n_answer;
 } port__runtime;
@@ -42,7 +46,9 @@ struct ipc_port {
     ipc_port *next; /* list of all ports, under its own lock */
 
     pthread_mutex_t lock; /* over what follows */
-    unsigned refs;        /* the owner's, and one for each endpoint */
+    bool restore;
+    char *earlier; /* of the variable; NULL: none */
+    unsigned refs; /* the owner's, and one for each endpoint */
     bool closed, quit;
     int64_t accept_again_ns; /* accepting failed for want of descriptors: not before; 0: now */
     port__pending pending[IPC_PORT_PENDING_MAX];
@@ -56,10 +62,10 @@ struct ipc_port {
 };
 
 /* port_serve.c. Under the lock, but for the first two. */
-void *port__main(void *port);        /* the thread */
-port__set *port__set_new(void);      /* NULL: no memory */
-void port__resume(port__runtime *r); /* sends ResumeRuntime if it is wanted and can be sent now */
-void port__notify(ipc_port *p);      /* something changed: waiters look again */
+void *port__main(void *port);                           /* the thread */
+port__set *port__set_new(void);                         /* NULL: no memory */
+void port__resume(const ipc_port *p, port__runtime *r); /* asks it to go on if that is wanted and can be done now */
+void port__notify(ipc_port *p);                         /* something changed: waiters look again */
 void port__runtime_free(port__runtime *r);
 
 #endif

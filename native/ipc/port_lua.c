@@ -162,21 +162,23 @@ static int l_index(lua_State *L)
     return 1;
 }
 
-/* ipc.listen{dir=?} */
+/* ipc.listen{dir=?, restore=?} */
 static int l_listen(lua_State *L)
 {
-    const char *dir = NULL;
+    ipc_port_cfg cfg = {0};
     lua_settop(L, 1);
     if (!lua_isnil(L, 1)) {
         luaL_checktype(L, 1, LUA_TTABLE);
         lua_getfield(L, 1, "dir"); // opts dir
-        dir = luaL_optstring(L, -1, NULL);
+        cfg.dir = luaL_optstring(L, -1, NULL);
+        cfg.restore = lua_getfield(L, 1, "restore") != LUA_TNIL; // opts dir restore
+        if (cfg.restore && lua_toboolean(L, -1)) cfg.earlier = luaL_checkstring(L, -1);
     }
     ipc_port **box = lua_newuserdatauv(L, sizeof *box, 0); // … port
     *box = NULL;
     luaL_setmetatable(L, PORT_TYPE);
     err e = {0};
-    if (ipc_port_open(dir, box, &e) < 0) return host_push_err(L, &e);
+    if (ipc_port_open(&cfg, box, &e) < 0) return host_push_err(L, &e);
     return 1;
 }
 

@@ -14,7 +14,7 @@
 
 #define ACCEPT_ROUND    64  /* connections accepted before others get their turn */
 #define ACCEPT_PAUSE_MS 100 /* when accepting failed for want of descriptors or memory */
-#define RESUME_TRIES    10  /* a runtime that answers something else so often is none */
+#define PORTS_VARIABLE  "DOTNET_DiagnosticPorts"
 
 static const uint8_t advertise_magic[8] = "ADVR_V1";
 
@@ -42,32 +42,43 @@ void port__notify(ipc_port *p)
 void port__runtime_free(port__runtime *r)
 {
     ipc__close(&r->idle);
-    ipc__close(&r->resuming);
+    ipc__close(&r->asked);
     ipc__close(&r->pidfd);
     free(r);
 }
 
 /* ---- resuming ---------------------------------------------------------------------------------------------------- */
-void port__resume(port__runtime *r)
+static int build_question(const ipc_port *p, const port__runtime *r, ipc_msg *m)
 {
-    if (!r->wanted || r->is.resumed || r->resuming >= 0 || r->idle < 0 || r->tries == RESUME_TRIES) return;
-    r->tries++;
-    ipc_msg m;
-    ipc_msg_init(&m);
-    /* 20 bytes into a fresh connection: they fit, or it is broken and the runtime makes another. */
-    bool sent = ipc_msg_plain(&m, IPC_RESUME, NULL) == 0 &&
-                send(r->idle, m.b.p, m.b.n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)m.b.n;
-    ipc_msg_fini(&m);
-    if (sent) {
-        r->resuming = r->idle;
-        r->idle = -1;
-        r->n_answer = 0;
-        r->resume_by = deadline_in_ms(IPC_PORT_RESUME_MS);
-    } else
-        ipc__close(&r->idle);
+    return r->restoring ? ipc_msg_set_environment(m, PORTS_VARIABLE, p->earlier, NULL)
+                        : ipc_msg_plain(m, IPC_RESUME, NULL);
 }
 
-/* The answer to ResumeRuntime, as far as it is there. 1: an OK, 0: more to come, -1: something else. */
+void port__resume(const ipc_port *p, port__runtime *r)
+{
+    if (!r->wanted || r->is.resumed || r->asked >= 0 || r->idle < 0 || r->tries == PORT__TRIES) return;
+    r->tries++;
+    /* A closing port has no second connection to wait for. */
+    r->restoring = p->restore && !r->restored && !p->closed;
+    ipc_msg m;
+    ipc_msg_init(&m);
+    /* Some hundred bytes into a fresh connection: they fit, or it is broken and the runtime makes another. */
+    bool sent =
+        build_question(p, r, &m) == 0 && send(r->idle, m.b.p, m.b.n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)m.b.n;
+    ipc_msg_fini(&m);
+    if (!sent) {
+        r->restored = r->restored || r->restoring;
+        ipc__close(&r->idle);
+        return;
+    }
+    r->told = r->told || !r->restoring;
+    r->asked = r->idle;
+    r->idle = -1;
+    r->n_answer = 0;
+    r->answer_by = deadline_in_ms(r->restoring ? IPC_PORT_RESTORE_MS : IPC_PORT_RESUME_MS);
+}
+
+/* The answer, as far as it is there. 1: an OK, 0: more to come, -1: something else. */
 static int answer_of(const port__runtime *r)
 {
     if (r->n_answer < IPC_HEADER_SIZE) return 0;
@@ -80,20 +91,28 @@ static int answer_of(const port__runtime *r)
     return ok ? 1 : -1;
 }
 
+/* The question is over, answered with an OK or not. */
+static void answered(ipc_port *p, port__runtime *r, bool ok)
+{
+    ipc__close(&r->asked);
+    if (r->restoring)
+        r->restored = true; /* an older runtime does not know how */
+    else if (ok) {
+        r->is.resumed = true;
+        p->stats.resumed++;
+        port__notify(p);
+    }
+    port__resume(p, r); /* on the connection that it makes next, which may be there already */
+}
+
 static void read_answer(ipc_port *p, port__runtime *r)
 {
-    ssize_t n = recv(r->resuming, r->answer + r->n_answer, sizeof r->answer - r->n_answer, MSG_DONTWAIT);
+    ssize_t n = recv(r->asked, r->answer + r->n_answer, sizeof r->answer - r->n_answer, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n > 0) r->n_answer += (size_t)n;
     int answer = answer_of(r);
     if (n > 0 && answer == 0) return;
-    ipc__close(&r->resuming); /* if it was no OK, the next connection is asked again */
-    if (answer == 1) {
-        r->is.resumed = true;
-        p->stats.resumed++;
-        port__notify(p);
-    } else
-        port__resume(r);
+    answered(p, r, answer == 1);
 }
 
 /* ---- connections that advertise ---------------------------------------------------------------------------------- */
@@ -111,7 +130,7 @@ static port__runtime *add(ipc_port *p, const ipc_advertise *ad, pid_t pid)
     r->is.pid = pid;
     r->is.nspid = ad->pid;
     memcpy(r->is.cookie, ad->cookie, sizeof r->is.cookie);
-    r->idle = r->resuming = -1;
+    r->idle = r->asked = -1;
     r->pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
     r->wanted = p->first || p->release_first;
     if (!p->first) p->first = r;
@@ -145,7 +164,7 @@ static void advertised(ipc_port *p, port__pending *c)
     ipc__close(&r->idle); /* the newest one counts */
     r->idle = c->fd;
     c->fd = -1;
-    port__resume(r);
+    port__resume(p, r);
     port__notify(p);
 }
 
@@ -219,7 +238,7 @@ static void accept_some(ipc_port *p)
 }
 
 /* ---- one round --------------------------------------------------------------------------------------------------- */
-typedef enum what { WAKE, LISTENER, PENDING, IDLE, RESUMING, PROCESS } what;
+typedef enum what { WAKE, LISTENER, PENDING, IDLE, ASKED, PROCESS } what;
 struct port__set {
     struct pollfd fds[2 + IPC_PORT_PENDING_MAX + 3 * IPC_PORT_RUNTIMES_MAX];
     struct {
@@ -261,8 +280,8 @@ static void build(ipc_port *p, port__set *s)
     for (unsigned i = 0; i < p->n_runtimes; i++) {
         port__runtime *r = p->runtimes[i];
         watch(s, r->idle, IDLE, r);
-        watch(s, r->resuming, RESUMING, r);
-        if (r->resuming >= 0) until(s, r->resume_by);
+        watch(s, r->asked, ASKED, r);
+        if (r->asked >= 0) until(s, r->answer_by);
         if (!r->is.gone) watch(s, r->pidfd, PROCESS, r);
     }
 }
@@ -282,8 +301,8 @@ static void serve(ipc_port *p, const struct pollfd *f, what w, port__runtime *r)
     case IDLE: /* hung up, or it speaks unasked: the runtime makes another */
         if (r->idle == f->fd) ipc__close(&r->idle);
         break;
-    case RESUMING:
-        if (r->resuming == f->fd) read_answer(p, r);
+    case ASKED:
+        if (r->asked == f->fd) read_answer(p, r);
         break;
     case PROCESS:
         r->is.gone = true;
@@ -297,10 +316,7 @@ static void sweep_runtimes(ipc_port *p)
 {
     for (unsigned i = 0; i < p->n_runtimes;) {
         port__runtime *r = p->runtimes[i];
-        if (r->resuming >= 0 && r->resume_by <= mono_ns()) {
-            ipc__close(&r->resuming);
-            port__resume(r);
-        }
+        if (r->asked >= 0 && r->answer_by <= mono_ns()) answered(p, r, false);
         if (r->is.gone && r != p->first) {
             port__runtime_free(r);
             p->runtimes[i] = p->runtimes[--p->n_runtimes];

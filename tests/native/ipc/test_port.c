@@ -22,6 +22,7 @@ typedef struct runtime {
     char path[108];
     uint8_t id;       /* all bytes of its cookie */
     bool slowly;      /* one byte a write */
+    bool old;         /* does not know SetEnvironmentVariable */
     uint32_t refuses; /* CollectTracing is answered with this */
     int deaf_resumes; /* so many ResumeRuntime get no answer */
     ipc_cancel over;
@@ -30,6 +31,8 @@ typedef struct runtime {
     pthread_cond_t changed;
     unsigned commands[32]; /* in order of arrival */
     int n, connections;
+    uint8_t set[512]; /* the last SetEnvironmentVariable */
+    size_t n_set;
     int stream; /* the thread's */
 } runtime;
 
@@ -79,6 +82,12 @@ static void answer(runtime *r, int *fd, const ipc_request *q)
         fake_ok(*fd, &zero, sizeof zero);
         if (r->stream >= 0) play(r->stream, 0, BEFORE);
         break;
+    case IPC_SET_ENVIRONMENT:
+        if (r->old)
+            fake_error(*fd, IPC_E_UNKNOWN_COMMAND);
+        else
+            fake_ok(*fd, &zero, sizeof zero);
+        break;
     case IPC_STOP_TRACING:
         play(r->stream, BEFORE, AFTER);
         ipc__close(&r->stream);
@@ -110,6 +119,10 @@ static void one_connection(runtime *r)
         ipc_request_parse(buf_view(&b), &q, NULL) == 0) {
         pthread_mutex_lock(&r->lock);
         r->commands[r->n++ % 32] = q.command;
+        if (q.command == IPC_SET_ENVIRONMENT && b.n <= sizeof r->set) {
+            memcpy(r->set, b.p, b.n);
+            r->n_set = b.n;
+        }
         pthread_cond_broadcast(&r->changed);
         pthread_mutex_unlock(&r->lock);
         answer(r, &fd, &q);
@@ -240,13 +253,13 @@ static void a_folder_that_the_variable_cannot_hold_gives_way(void **state)
         "/tmp/a-name-that-is-far-too-long-for-an-address-of-a-unix-socket-of-which-there-are-108-bytes"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ipc_port *p;
-        assert_int_equal(ipc_port_open(bad[i], &p, NULL), 0);
+        assert_int_equal(ipc_port_open(&(ipc_port_cfg){.dir = bad[i]}, &p, NULL), 0);
         assert_memory_equal(ipc_port_path(p), "/tmp/lunette-port-", 18);
         ipc_port_close(p);
     }
     ipc_port *p;
     err e = {0};
-    assert_int_equal(ipc_port_open("/proc/self", &p, &e), -ERR_IO);
+    assert_int_equal(ipc_port_open(&(ipc_port_cfg){.dir = "/proc/self"}, &p, &e), -ERR_IO);
     assert_true(e.hint[0]);
     assert_null(p);
 }
@@ -339,6 +352,66 @@ static void closing_lets_go_who_is_held(void **state)
     ipc_port_close(p);
     assert_int_equal(command(&a, 1), IPC_RESUME);
     runtime_end(&a);
+}
+
+static ipc_port *open_restoring(const char *earlier)
+{
+    ipc_port *p;
+    assert_int_equal(ipc_port_open(&(ipc_port_cfg){.restore = true, .earlier = earlier}, &p, NULL), 0);
+    return p;
+}
+
+static void the_variable_is_as_it_was_before_a_runtime_goes_on(void **state)
+{
+    (void)state;
+    static const char *const earlier[] = {NULL, "/run/other,nosuspend"};
+    for (int i = 0; i < 2; i++) {
+        ipc_port *p = open_restoring(earlier[i]);
+        runtime a = {0}, b = {.old = true};
+        runtime_start(&a, p, 1);
+        (void)wait_first(p);
+        runtime_start(&b, p, 2);
+        assert_int_equal(command(&b, 1), IPC_SET_ENVIRONMENT);
+        assert_int_equal(command(&b, 2), IPC_RESUME); /* also one that cannot */
+        assert_int_equal(a.n, 0);
+        ipc_port_release(p);
+        assert_int_equal(ipc_port_wait_resumed(p, deadline_in_ms(5000), NULL, NULL), 0);
+        assert_int_equal(command(&a, 1), IPC_SET_ENVIRONMENT);
+        assert_int_equal(command(&a, 2), IPC_RESUME);
+        ipc_msg wanted;
+        ipc_msg_init(&wanted);
+        assert_int_equal(ipc_msg_set_environment(&wanted, "DOTNET_DiagnosticPorts", earlier[i], NULL), 0);
+        assert_int_equal(a.n_set, wanted.b.n);
+        assert_memory_equal(a.set, wanted.b.p, wanted.b.n);
+        ipc_msg_fini(&wanted);
+        ipc_port_close(p);
+        runtime_end(&a);
+        runtime_end(&b);
+        assert_int_equal(a.n, 2);
+        assert_int_equal(b.n, 2);
+    }
+}
+
+static void closing_does_not_stop_at_the_variable(void **state)
+{
+    (void)state;
+    ipc_port *p = open_restoring(NULL);
+    runtime a = {0};
+    runtime_start(&a, p, 1);
+    (void)wait_first(p);
+    ipc_port_close(p);
+    assert_int_equal(command(&a, 1), IPC_RESUME); /* there may be no second connection */
+    runtime_end(&a);
+    p = open_restoring(NULL);
+    runtime b = {0};
+    runtime_start(&b, p, 1);
+    (void)wait_first(p);
+    ipc_port_release(p);
+    ipc_port_close(p); /* right behind it: the variable is asked about, or nothing is */
+    while (command(&b, 1) == IPC_SET_ENVIRONMENT && b.n < 2)
+        (void)poll(NULL, 0, 2);
+    assert_int_equal(b.commands[b.n - 1], IPC_RESUME);
+    runtime_end(&b);
 }
 
 /* ---- commands and sessions ------------------------------------------------------------------------------------------
@@ -643,6 +716,8 @@ int main(void)
         cmocka_unit_test(the_first_runtime_is_held_and_the_others_go_on),
         cmocka_unit_test(a_release_before_the_runtime_came_counts),
         cmocka_unit_test(closing_lets_go_who_is_held),
+        cmocka_unit_test(the_variable_is_as_it_was_before_a_runtime_goes_on),
+        cmocka_unit_test(closing_does_not_stop_at_the_variable),
         cmocka_unit_test(a_session_is_armed_before_the_runtime_goes_on),
         cmocka_unit_test(a_session_that_is_refused_releases_nobody),
         cmocka_unit_test(a_process_that_never_connected_is_not_found_at_a_port),
