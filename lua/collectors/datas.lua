@@ -62,7 +62,7 @@ local function collect(ctx, source, args)
   local h = history.new(args.maxEvents or MAX_ROWS)
   local spec = {
     open = open_options(source, args.save_to), duration_ms = not source.path and args.durationSeconds * 1000 or nil,
-    message = "Collecting Server GC adaptation", pid = source.process and source.process.pid,
+    message = "Collecting Server GC adaptation", priced = true,
     on_event = function(event)
       local fields = event.fields or {}
       if event.name == "GC/DynamicTraceEvent" then

@@ -22,6 +22,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field interrupted? fun(): boolean    ends the window early
 ---@field on_event fun(event: table)
 ---@field message string         of the progress reports
+---@field priced boolean?        measure what it costs, though it has no program
 ---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
 
 ---@class WindowResult
@@ -30,7 +31,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field started_unix_ms integer
 ---@field summary table          of the source, see docs/native-api.md
 ---@field reduced table?         what the program of spec.open holds
----@field cost LunetteCost?      of a window with a program
+---@field cost LunetteCost?      of a window with a program, or a priced one
 
 local function feed(batch, on_event)
   for _, event in ipairs(batch) do on_event(event) end
@@ -86,7 +87,7 @@ end
 ---@return WindowResult?, table? err
 function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; MAX_EVENTS bounds it
-  local meter = spec.open.program and cost.start(spec.open.pid)
+  local meter = (spec.open.program or spec.priced) and cost.start(spec.open.pid)
   local source <close>, open_err = events.open(spec.open)
   if not source then return nil, open_err end
   if meter then meter:opened() end

@@ -2,7 +2,6 @@
 -- collect_events kind=gc over targets that collect a known number of times, with GC.CollectionCount as the truth.
 local during = require("during")
 local h = require("harness")
-local known = require("known_values")
 
 local ALL <const> = { "net10.0", "net9.0", "net8.0", "aot" }
 local SECONDS <const> = 4
@@ -37,6 +36,7 @@ local function clean(gc, what)
   h.eq({ "no-detected-loss" }, gc.collectionQuality, what .. ": quality of the collections")
   h.eq("available", gc.suspension.measurementStatus, what .. ": status")
   h.eq("", table.concat(gc.notes, " "), what .. ": notes")
+  h.ok(gc.cost and gc.cost.events > 0 and gc.cost.eventsLost == 0, what .. ": the price: " .. h.json.encode(gc.cost or {}))
 end
 
 local function known_collections(skip)
@@ -169,7 +169,7 @@ local function two_at_once(skip)
     return h.ok(server:call("collect_events", { kind = "gc", processId = target.pid, durationSeconds = SECONDS, depth = "Detail" }))
   end
   local both, did = during.both(target, function() return h.together { collect, collect } end, function()
-    h.wait_for("both sessions", 5000, function() return h.connections(target.pid) >= 2 end)
+    h.wait_for("both sessions", 5000, function() return during.sessions(target) == 2 end)
     return during.go(target)
   end)
   local first, second = gc_of(both[1]), gc_of(both[2])
@@ -232,8 +232,8 @@ local function cancelled(skip)
   local call = h.loop.spawn(function()
     return server:call("collect_events", { kind = "gc", processId = target.pid, durationSeconds = 60 })
   end)
-  during.session_open(target)
-  known.did(target, target:command("go", "^GOING"))
+  h.wait_for("the session", 10000, function() return during.sessions(target) > 0 end)
+  during.go(target)
   call:cancel("the client goes away")
   h.no_session(target)
   h.settled(server, before)
