@@ -13,6 +13,7 @@ local wire = require("collectors.allocations_sampled.wire")
 local SINCE <const> = 10            -- first major version that samples
 local INLINE <const> = { Summary = { types = 10, sites = 8 }, Detail = { types = 50, sites = 25 }, Raw = { types = 50, sites = 25 } }
 local UNKNOWN <const> = signals.UNKNOWN
+local NO_NAME <const> = "NULL"      -- what NativeAOT writes: it samples, but tells neither types nor stacks
 
 --- The sums from which estimate.of makes an estimate. w: how many objects a sample stands for.
 local function sums(more)
@@ -52,15 +53,17 @@ local function names_of(result, stack)
   return names
 end
 
+local function type_name(name) return name and name ~= NO_NAME and name or UNKNOWN end
+
 local function type_of(row)
-  return { name = row.key or UNKNOWN, estimate = estimate.of(row), large_bytes = math.floor((row.large or 0) + 0.5) }
+  return { name = type_name(row.key), estimate = estimate.of(row), large_bytes = math.floor((row.large or 0) + 0.5) }
 end
 
 local function site_of(result, row)
   local frame = ((result.stacks[row.key] or {}).frames or {})[1] or {}
   local top = row.types.rows[1]
   return {
-    method = frame.name or UNKNOWN, module = frame.module, estimate = estimate.of(row), top_type = top and top.key,
+    method = frame.name or UNKNOWN, module = frame.module, estimate = estimate.of(row), top_type = top and type_name(top.key),
     stack = names_of(result, row.stack),
   }
 end
@@ -81,6 +84,9 @@ local function add_notes(artifact, result, live)
   for _, group in ipairs({ { "types", result.types }, { "call sites", result.sites } }) do
     local left = group[2].keys - #group[2].rows
     if left > 0 then notes[#notes + 1] = ("Capped: %d more %s are only in the total."):format(left, group[1]) end
+  end
+  if #artifact.types == 1 and artifact.types[1].name == UNKNOWN then
+    notes[#notes + 1] = "NoNames: this runtime (NativeAOT) tells neither types nor stacks of its samples: only the total is known."
   end
   if artifact.total.samples > 0 and artifact.total.samples < signals.MIN_SAMPLES then
     notes[#notes + 1] = "FewSamples: the bounds are wide; a longer window narrows them (100 samples: a quarter; 1,000: 8 %)."
@@ -136,8 +142,9 @@ local function sentence(artifact, from)
   local total, top = artifact.total, artifact.types[1]
   local what = from.path and "The recording" or ("Process %d"):format(artifact.process_id)
   if total.samples == 0 then return ("%s: no allocation was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
-  return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %.1f s, mostly %s."):format(what, total.bytes / 1e6,
-    estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, artifact.duration_ms / 1000, top.name)
+  return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %.1f s%s."):format(what, total.bytes / 1e6,
+    estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, artifact.duration_ms / 1000,
+    top.name ~= UNKNOWN and ", mostly " .. top.name or "")
 end
 
 local function keyed(rows, name)

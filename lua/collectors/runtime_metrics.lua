@@ -80,7 +80,7 @@ local function capture(ctx, from, limits, args)
   end
   local opened_ms = loop.now_ms()
   state.spec = {
-    open = open, pid = open.pid, duration_ms = state.duration_ms, message = "Collecting runtime metrics",
+    open = open, priced = true, duration_ms = state.duration_ms, message = "Collecting runtime metrics",
     grace_ms = state.duration_ms and math.max(GRACE_MS, state.first_ms - state.duration_ms), complete = complete(state),
     interrupted = function()
       if not from.process then return false end

@@ -100,6 +100,21 @@ local function older_runtimes(skip)
   end)
 end
 
+--- NativeAOT samples too, but tells no names.
+local function without_names(skip)
+  local built, why = h.build_target("aot")
+  if not built then skip(why) end
+  local target <close> = h.target("aot", "alloc", N, { go = false })
+  local envelope, did = during.collect(target, { kind = KIND, durationSeconds = SECONDS, depth = "Detail" })
+  local data = data_of(envelope)
+  -- twice the width of the bounds: ten standard deviations, no chance
+  local slack = 2 * (data.total.bytesHigh - data.total.bytesLow)
+  h.near(did.bytes, slack, data.total.bytes, "the total")
+  h.eq({ "<unknown>", 1 }, { data.byType[1].typeName, data.types }, "no names")
+  h.ok(during.notes(data):find("NoNames", 1, true), "the note: " .. during.notes(data))
+  h.eq(nil, envelope.signals, "nothing without a name is a signal")
+end
+
 local function nothing_happens(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
@@ -148,6 +163,7 @@ return {
   { "known bytes by type and by method lie within the bounds", known_bytes },
   { "the recording of a session tells the same", same_from_the_recording },
   { "runtimes without samples: what to use instead", older_runtimes },
+  { "NativeAOT: a total without names", without_names },
   { "nothing happens", nothing_happens },
   { "the target exits in the window", target_exits },
   { "two collectors at once", two_at_once },

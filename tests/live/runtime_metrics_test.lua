@@ -1,0 +1,177 @@
+-- SPDX-License-Identifier: MIT
+-- collect_events kind=runtime-metrics: complete intervals, compared with what the runtime's counters say and with what the target
+-- allocated.
+local during = require("during")
+local h = require("harness")
+local proc = require("lunette.proc")
+
+local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0", "aot" }
+local KIND <const> = "runtime-metrics"
+local SOURCE <const> = { ["net10.0"] = "meter", ["net9.0"] = "meter", ["net8.0"] = "eventCounters", aot = "meter" }
+local METRICS <const> = { "heap", "gen0", "gen1", "gen2", "loh", "poh", "committed", "fragmentation", "allocationRate" }
+local SIZES <const> = { ["gen-0-size"] = "gen0", ["gen-1-size"] = "gen1", ["gen-2-size"] = "gen2", ["loh-size"] = "loh",
+  ["poh-size"] = "poh" }
+local SECONDS <const> = 4
+local STREAMING <const> = ".NET EventPipe" -- the thread of a session, and the one that answers the diagnostics socket
+
+local function data_of(envelope)
+  h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+  return envelope.data.runtimeMetrics
+end
+
+local function metric(data, name) return h.ok(h.find(data.metrics, { metric = name }), name) end
+
+local function allocated(data)
+  local bytes = 0
+  for _, i in ipairs(data.timeline) do bytes = bytes + (i.allocatedBytesPerSecond or 0) * i.seconds end
+  return bytes
+end
+
+--- 105 MB allocated within the window, once the first rate is known: the intervals add up to that, and little more.
+local function known_allocations(skip)
+  during.each_runtime(RUNTIMES, skip, function(runtime)
+    local target <close> = h.target(runtime, "alloc", 5000, { go = false })
+    local envelope, did = during.collect(target, { kind = KIND, durationSeconds = 5, depth = "Detail" }, function()
+      h.loop.sleep_ms(2200) -- the meter's first interval tells no rate
+      return during.go(target)
+    end)
+    local data = data_of(envelope)
+    h.eq(SOURCE[runtime], data.source, runtime .. ": source")
+    h.ok(data.intervals >= 4 and data.intervals <= 6, runtime .. ": an interval a second: " .. data.intervals)
+    h.eq(0, data.discardedIntervals, "discarded")
+    local sum = allocated(data)
+    h.ok(sum >= did.bytes and sum < did.bytes + 4e6, ("%s: %.0f bytes in the intervals, %d by its own count"):format(runtime, sum,
+      did.bytes))
+    for i, name in ipairs(METRICS) do h.eq(name, data.metrics[i].metric, "the nine metrics") end
+    h.ok(data.currentAgeSeconds <= 3, "fresh: " .. tostring(data.currentAgeSeconds))
+    h.eq(data.timeline[#data.timeline], data.current, "current is the newest")
+    local i = data.current
+    if SOURCE[runtime] == "meter" then
+      h.eq(i.gen0Bytes + i.gen1Bytes + i.gen2Bytes + i.lohBytes + i.pohBytes, i.heapBytes, "heap is the sum of the generations")
+    end
+    h.ok(i.committedBytes >= i.heapBytes or SOURCE[runtime] == "eventCounters", "committed holds the heap")
+    h.eq(0, data.cost.eventsLost, "nothing lost")
+    h.no_session(target)
+  end)
+end
+
+--- After some collections the target is quiet: both ways to ask must tell the same sizes.
+local function same_as_counters(skip)
+  during.each_runtime(RUNTIMES, skip, function(runtime)
+    local target <close> = h.target(runtime, "gcs", 3, { go = false })
+    during.go(target)
+    local both = h.together {
+      function() return h.call("collect_events", { kind = KIND, processId = target.pid, durationSeconds = SECONDS }) end,
+      function()
+        return h.call("collect_events", { kind = "counters", processId = target.pid, durationSeconds = SECONDS, depth = "Detail",
+          providers = { "System.Runtime" } })
+      end,
+    }
+    local data, counters = data_of(both[1]), both[2].data.counters.counters
+    local function counter(name) return h.ok(h.find(counters, { provider = "System.Runtime", name = name }), name).value end
+    for name, own in pairs(SIZES) do
+      h.eq(math.tointeger(counter(name)), metric(data, own).last, runtime .. ": " .. own)
+    end
+    h.near(counter("gc-committed") * 1e6, 1e6, metric(data, "committed").last, runtime .. ": committed")
+    if SOURCE[runtime] == "eventCounters" then
+      h.near(counter("gc-heap-size") * 1e6, 3e5, metric(data, "heap").last, runtime .. ": heap of the moment")
+    end
+    local heap, free = metric(data, "heap").last, metric(data, "fragmentation").last
+    h.near(counter("gc-fragmentation"), 1.5, 100 * free / heap, runtime .. ": fragmentation")
+  end)
+end
+
+local function same_from_the_recording(skip)
+  during.each_runtime({ "net10.0", "net9.0", "net8.0" }, skip, function(runtime)
+    local target <close> = h.target(runtime, "gcs", 3, { go = false })
+    local live, recorded = during.live_and_recorded("runtime_metrics", target, SECONDS)
+    h.ok(live.intervals >= 3, "intervals: " .. live.intervals)
+    for _, name in ipairs { "processId", "source", "intervals", "discardedIntervals", "metrics", "timeline", "current" } do
+      h.eq(live[name], recorded[name], runtime .. ": " .. name)
+    end
+  end)
+end
+
+--- The shared meter collection has one set of limits: whoever comes second joins with those of the first.
+local function beside_meters(skip)
+  during.each_runtime({ "net10.0", "net9.0" }, skip, function(runtime)
+    local target <close> = h.target(runtime, "counters")
+    local data, other = table.unpack(h.together {
+      function()
+        h.loop.sleep_ms(1500)
+        return data_of(h.call("collect_events", { kind = KIND, processId = target.pid, durationSeconds = SECONDS }))
+      end,
+      function()
+        return h.call("collect_events", { kind = "counters", processId = target.pid, durationSeconds = 8, providers = {},
+          meters = { "Lunette.Test" }, depth = "Detail" }).data.counters
+      end,
+    })
+    h.ok(data.intervals >= 2, runtime .. ": intervals beside another client: " .. data.intervals)
+    h.ok(during.notes(data):find("SharedMeterSession", 1, true), "that it joined: " .. during.notes(data))
+    require("known_values").meters(other.meters, 3)
+    for _, row in ipairs(other.meters) do h.eq("Lunette.Test", row.meter, "only what was asked for") end
+    h.no_session(target)
+  end)
+end
+
+local function short_window(skip)
+  during.each_runtime(RUNTIMES, skip, function(runtime)
+    local target <close> = h.target(runtime, "idle")
+    local started = h.loop.now_ms()
+    local data = data_of(h.call("collect_events", { kind = KIND, processId = target.pid, durationSeconds = 1 }))
+    h.ok(data.intervals >= 1, runtime .. ": a window of 1 s waits for the first interval")
+    h.ok(h.loop.now_ms() - started < 6500, "but not for long")
+    if SOURCE[runtime] == "meter" and data.intervals == 1 then
+      h.eq({ nil, 0 }, { metric(data, "allocationRate").last, metric(data, "allocationRate").intervals }, "no rate from one interval")
+      h.ok(metric(data, "allocationRate").reason, "and why")
+    end
+  end)
+end
+
+--- A process that stands still tells nothing: said once, after the time for the first interval, and the process goes on unharmed.
+local function silent_process(skip)
+  during.each_runtime({ "net10.0", "net8.0" }, skip, function(runtime)
+    local target <close> = h.target(runtime, "idle")
+    h.loop.sleep_ms(1600) -- old enough to be asked at once
+    local started
+    local envelope = during.both(target, function()
+      return h.call("collect_events", { kind = KIND, processId = target.pid, durationSeconds = 30 })
+    end, function()
+      h.wait_for("its streaming thread", h.START_MS, function() return #proc.thread_cpu(target.pid, STREAMING) >= 2 end)
+      target:signal("STOP")
+      started = h.loop.now_ms()
+      return true
+    end)
+    local took = h.loop.now_ms() - started
+    target:signal("CONT")
+    h.eq({ "EndpointUnavailable", "Timeout" }, { envelope.error.kind, envelope.error.detail }, runtime .. ": " .. h.json.encode(envelope))
+    h.ok(envelope.error.message:find("within 5.0 s", 1, true), envelope.error.message)
+    h.ok(took >= 4000 and took < 13000, ("told after %d ms"):format(took))
+    target:command("ping", "^PONG")
+    h.no_session(target, 15000)
+  end)
+end
+
+local function target_exits(skip)
+  during.each_runtime({ "net10.0", "net8.0" }, skip, function(runtime)
+    local target <close> = h.target(runtime, "idle")
+    local envelope = during.collect(target, { kind = KIND, durationSeconds = 20, depth = "Detail" }, function()
+      h.loop.sleep_ms(3600)
+      target:command("quit", "^BYE")
+      return true
+    end)
+    local data = data_of(envelope)
+    h.ok(data.intervals >= 2 and #data.timeline == data.intervals, runtime .. ": what came before is kept: " .. data.intervals)
+    h.ok(during.notes(data):find("ProcessEnded", 1, true), "the note: " .. during.notes(data))
+  end)
+end
+
+return {
+  { "known allocations are what the intervals add up to, on all runtimes", known_allocations },
+  { "the same sizes as the runtime's counters", same_as_counters },
+  { "the recording of a session tells the same", same_from_the_recording },
+  { "beside another client of the shared meter collection", beside_meters },
+  { "a short window has its first interval", short_window },
+  { "a process that stands still: one clear error in time", silent_process },
+  { "the target exits in the window", target_exits },
+}
