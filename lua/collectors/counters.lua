@@ -5,14 +5,17 @@ local crypto = require("lunette.crypto")
 local errors = require("lunette.errors")
 local event_counters = require("collectors.counters.event_counters")
 local loop = require("lunette.loop")
+local measured = require("collectors.measured")
 local meters = require("collectors.counters.meters")
+local probe = require("lunette.probe")
 local proc = require("lunette.proc")
+local program = require("collectors.counters.program")
 local window = require("collectors.window")
 
 local M = {}
 
 M.DEFAULT_PROVIDERS = { "System.Runtime", "Microsoft.AspNetCore.Hosting", "Microsoft-AspNetCore-Server-Kestrel" }
-M.RUNTIME = "System.Runtime"
+M.RUNTIME = program.RUNTIME
 M.MAX_PROVIDERS = 64      -- names in `providers`
 M.MAX_METERS = 256        -- names in `meters`
 M.MAX_NAME = 256          -- bytes of one of them
@@ -99,14 +102,6 @@ local function live_providers(plan)
   return list
 end
 
---- What of the stream comes to Lua.
-local function wanted_events(plan)
-  local list = { { provider = M.RUNTIME, event = "ProcessorCount" } }
-  for _, name in ipairs(plan.providers) do list[#list + 1] = { provider = name, event = "EventCounters" } end
-  if #plan.meters > 0 then list[#list + 1] = { provider = meters.PROVIDER } end
-  return list
-end
-
 --- One try: the window and what it saw. `state.meters.expected` is set when the shared collection wants other limits.
 local function capture(ctx, source, plan)
   local state = {
@@ -117,28 +112,23 @@ local function capture(ctx, source, plan)
     },
     last_ns = 0,
   }
-  local open = { want = wanted_events(plan), queue = M.QUEUE }
-  if source.path then
-    open.path = source.path
-  else
-    open.pid, open.providers, open.buffer_mb, open.rundown = source.process.pid, live_providers(plan), M.BUFFER_MB, 0
+  local function on_event(event)
+    state.last_ns = math.max(state.last_ns, event.time_ns)
+    if event.provider == M.RUNTIME and event.name == "ProcessorCount" then
+      state.processor_count = math.tointeger(event.fields.processorCount)
+    end
+    state.counters:add(event)
+    state.meters:add(event)
   end
-  local spec = {
-    open = open, duration_ms = not source.path and plan.duration_s * 1000 or nil, grace_ms = M.GRACE_MS, message = "Collecting counters",
+  local result, err = probe.run(ctx, program.new(source.path and {} or live_providers(plan), #plan.meters > 0, on_event), {
+    process = source.process, path = source.path, duration_ms = plan.duration_s and plan.duration_s * 1000, grace_ms = M.GRACE_MS,
+    buffer_mb = M.BUFFER_MB, queue = M.QUEUE, message = "Collecting counters",
     complete = function(elapsed_ms) return #plan.providers == 0 or state.counters:caught_up(elapsed_ms / 1000) end,
     interrupted = function() return state.meters.expected ~= nil and not plan.rejoined end,
-    on_event = function(event)
-      state.last_ns = math.max(state.last_ns, event.time_ns)
-      if event.provider == M.RUNTIME and event.name == "ProcessorCount" then
-        state.processor_count = math.tointeger(event.fields.processorCount)
-      end
-      state.counters:add(event)
-      state.meters:add(event)
-    end,
-  }
-  local result, err = window.run(ctx, spec)
+  })
   if not result then return nil, err end
-  state.result, state.spec = result, spec
+  state.result, state.cost = result.window, measured.price(result.cost)
+  state.spec = { duration_ms = not source.path and plan.duration_s * 1000 or nil }
   return state
 end
 
@@ -165,7 +155,8 @@ local function artifact_of(source, plan, state)
     process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = result.started_unix_ms,
     duration_ms = source.path and math.floor((summary.duration_ns or state.last_ns) / 1e6) or result.elapsed_ms,
     interval_s = plan.interval_s, processor_count = state.processor_count, counters = counters, meters = series,
-    provider_order = state.counters.provider_order, silent_s = state.silent_s, notes = notes, origin = source.path and "trace" or "live",
+    provider_order = state.counters.provider_order, silent_s = state.silent_s, notes = notes, cost = state.cost,
+    origin = source.path and "trace" or "live",
   }
 end
 

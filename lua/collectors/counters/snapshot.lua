@@ -16,6 +16,7 @@ local M = {}
 ---@field provider_order string[]   as first seen
 ---@field silent_s number?     longest silence of System.Runtime, when that is a finding
 ---@field notes string[]
+---@field cost table?          CollectionCost
 ---@field origin "live"|"trace"
 
 -- The counters that a short answer keeps.
@@ -106,7 +107,8 @@ function M.wire(artifact, counters, meters, notes)
   return setmetatable({
     processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
     processorCount = artifact.processor_count, counters = counters, meters = meters, notes = json.array(notes),
-  }, { __order = { "processId", "startedAt", "duration", "processorCount", "counters", "meters", "notes" } })
+    cost = artifact.cost,
+  }, { __order = { "processId", "startedAt", "duration", "processorCount", "counters", "meters", "notes", "cost" } })
 end
 
 return M

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A machine made up for a test: processes, what the kernel and the diagnostics client say of them, event sessions. Modules under test are
 -- loaded afresh on top of it.
+local engine = require("support.fake_engine")
 local fs = require("lunette.fs")
 local loop = require("lunette.loop")
 
@@ -12,7 +13,7 @@ Machine.__index = Machine
 local FRESH <const> = {
   "lunette.process", "lunette.readiness", "views.process.list", "views.process.info", "views.process.capabilities",
   "views.process.container", "views.process.memory_trend", "views.process.resources", "views.process.preflight", "views.process.sampling",
-  "collectors.counters",
+  "collectors.counters", "lunette.cost", "lunette.probe", "lunette.probe.run",
   "collectors.window", "cli.ps", "cli.doctor", "tools.inspect_process",
 }
 
@@ -116,6 +117,7 @@ local function proc_of(self)
     cgroup = reader(self, "cgroup", function(p)
       return p.cgroup or { version = "V2", hybrid = false, in_container = true, path = "/app", notes = {}, psi = false }
     end),
+    thread_cpu = reader(self, "thread_cpu", function() return {} end), own_cpu = function() return { process_ns = 0 } end,
     host = function() return self.host end,
     perf_probe = function() return self.perf_probe end,
     can_attach = reader(self, "can_attach", function(p)
@@ -137,7 +139,7 @@ local function source_of(self, p, spec)
   end
   function source.next(_, timeout_ms)
     at = at + 1
-    if batches[at] then return batches[at] end
+    if batches[at] then return spec.program and engine.records(spec.program, batches[at]) or batches[at] end
     local ok, err = loop.sleep_ms(math.min(timeout_ms or 1000, 20))
     if not ok then return nil, err end
     return nil, failure("Timeout", "none yet")
@@ -146,6 +148,7 @@ local function source_of(self, p, spec)
     close()
     return { complete = true, lost = 0, dropped = 0, start_unix_ns = 0 }
   end
+  source.result, source.finished = engine.result, function() return false end
   source.close = close
   return setmetatable(source, { __close = close })
 end
