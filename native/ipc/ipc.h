@@ -264,10 +264,14 @@ typedef struct ipc_session_cfg {
     /* On the session's thread. Bytes as they come; any split. Negative: the session is stopped and what still comes is
      * thrown away. */
     int (*on_bytes)(void *arg, slice bytes);
+    /* On the session's thread, once after each burst of bytes, when the stream has been silent for IPC_PAUSE_MS; may be
+     * NULL. The runtime writes every 100 ms what there is, so a burst is over by then. */
+    void (*on_pause)(void *arg);
     /* On the session's thread, once, last: after it the session touches arg no more. */
     void (*on_end)(void *arg, const ipc_session_end *end);
     void *arg;
 } ipc_session_cfg;
+#define IPC_PAUSE_MS 250
 /* Starts CollectTracing, newest form first and older ones by the runtime's answer (unknown command, nothing else), then
  * reads on a thread. The deadline is for the start: the answer comes after the target's own provider callbacks have
  * run, which can hang. On failure no callback is or will be called. A runtime that is held at a port of ours goes on as

@@ -99,6 +99,7 @@ typedef struct reader { /* what only the thread sees */
     uint8_t *chunk;
     bool stopping, discard, eof, stop_failed, over;
     int64_t deadline_ns;
+    int64_t pause_ns; /* when the silence since the last bytes is a pause; DEADLINE_NEVER: told, or nobody asks */
     int stop_fd;      /* the second connection, -1: none */
     int64_t retry_ns; /* when to try to connect again; 0: no need */
     ipc_msg stop_msg;
@@ -207,6 +208,7 @@ static void stream_read(reader *r)
     if (n > 0) {
         if (r->discard) return;
         r->end.bytes += (uint64_t)n;
+        if (r->s->cfg.on_pause) r->pause_ns = deadline_in_ms(IPC_PAUSE_MS);
         if (r->s->cfg.on_bytes(r->s->cfg.arg, slice_of(r->chunk, (size_t)n)) >= 0) return;
         r->discard = true;
         r->end.reason = IPC_END_CONSUMER;
@@ -245,6 +247,12 @@ static void stop_late(reader *r)
     ipc__late_hint(&r->s->ep, e);
 }
 
+static void pause_told(reader *r)
+{
+    r->pause_ns = DEADLINE_NEVER;
+    if (!r->discard && !r->eof) r->s->cfg.on_pause(r->s->cfg.arg);
+}
+
 /* The stream has ended, or time is up: which end is it? */
 static void settle(reader *r)
 {
@@ -265,6 +273,7 @@ static void round_once(reader *r)
 {
     int64_t until = r->deadline_ns;
     if (r->retry_ns && r->retry_ns < until) until = r->retry_ns;
+    if (r->pause_ns < until) until = r->pause_ns;
     struct pollfd p[3] = {{.fd = r->eof ? -1 : r->s->stream, .events = POLLIN},
                           {.fd = r->s->wake, .events = POLLIN},
                           {.fd = r->stop_fd, .events = POLLIN}};
@@ -274,6 +283,7 @@ static void round_once(reader *r)
         if (p[2].revents && p[2].fd == r->stop_fd) stop_read(r);
     }
     if (r->retry_ns && mono_ns() >= r->retry_ns && !r->eof) stop_connect(r);
+    if (mono_ns() >= r->pause_ns) pause_told(r);
     settle(r);
 }
 
@@ -294,7 +304,7 @@ static void session_unref(ipc_session *s)
 static void *session_main(void *arg)
 {
     ipc_session *s = arg;
-    reader r = {.s = s, .deadline_ns = DEADLINE_NEVER, .stop_fd = -1};
+    reader r = {.s = s, .deadline_ns = DEADLINE_NEVER, .pause_ns = DEADLINE_NEVER, .stop_fd = -1};
     ipc_msg_init(&r.stop_msg);
     r.chunk = mem_alloc(CHUNK_SIZE);
     if (!r.chunk) {

@@ -321,6 +321,11 @@ void nt_free(nt_reader *r);
 /* Takes n more bytes of the stream. 0, or negative with *e filled (offset = where in the stream): every event before
  * the fault has been delivered, and later calls repeat the same error. Bytes after the end mark are ignored. */
 int nt_feed(nt_reader *r, const void *bytes, size_t n, err *e);
+/* Delivers what waits for its place in time, for a live stream that pauses: the runtime writes in bursts, each complete
+ * up to its moment, but the last events of one are known to be in order only when something comes after them. (What
+ * came older all the same would be counted in stats.out_of_order.) Does nothing in the middle of a block. 0, or as
+ * nt_feed. */
+int nt_flush(nt_reader *r, err *e);
 /* No more bytes. Delivers what waits. 0: the stream had its end mark; -ERR_TRUNCATED: it stopped before; else as
  * nt_feed. */
 int nt_finish(nt_reader *r, err *e);

@@ -253,6 +253,13 @@ int nt__commit(nt_reader *r, size_t n, err *e)
     return report(r, e);
 }
 
+int nt_flush(nt_reader *r, err *e)
+{
+    if (r->status < 0) return report(r, e);
+    bool between = r->state != NT_S_SKIP && r->n_small == 0 && !r->filling;
+    return between && nt__merge(r, INT64_MAX) < 0 ? report(r, e) : 0;
+}
+
 int nt_finish(nt_reader *r, err *e)
 {
     if (r->status < 0) return report(r, e);

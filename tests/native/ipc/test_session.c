@@ -19,7 +19,8 @@ typedef struct sink {
     size_t fail_after; /* on_bytes fails from so many bytes on; 0: never */
     bool blocked;      /* on_bytes waits while set */
     ipc_session_end end;
-    int ends;
+    int ends, pauses;
+    size_t at_pause; /* bytes that had come by the last one */
 } sink;
 static int on_bytes(void *arg, slice b)
 {
@@ -32,6 +33,15 @@ static int on_bytes(void *arg, slice b)
         pthread_cond_wait(&k->some, &k->lock);
     pthread_mutex_unlock(&k->lock);
     return rc;
+}
+static void on_pause(void *arg)
+{
+    sink *k = arg;
+    pthread_mutex_lock(&k->lock);
+    k->pauses++;
+    k->at_pause = k->got.n;
+    pthread_cond_broadcast(&k->some);
+    pthread_mutex_unlock(&k->lock);
 }
 static void on_end(void *arg, const ipc_session_end *end)
 {
@@ -62,12 +72,20 @@ static void wait_bytes(sink *k, size_t n)
         pthread_cond_wait(&k->some, &k->lock);
     pthread_mutex_unlock(&k->lock);
 }
+static void wait_pauses(sink *k, int n)
+{
+    pthread_mutex_lock(&k->lock);
+    while (k->pauses < n)
+        pthread_cond_wait(&k->some, &k->lock);
+    pthread_mutex_unlock(&k->lock);
+}
 static int open_session(const fake *f, sink *k, const ipc_filter *filter, ipc_session **out, err *e)
 {
     ipc_endpoint ep = fake_endpoint(f);
     ipc_provider p = {.name = "P", .level = 4, .filter = filter};
     ipc_session_cfg cfg = {.collect = {.providers = &p, .n_providers = 1, .buffer_mb = 1, .format = 1},
                            .on_bytes = on_bytes,
+                           .on_pause = on_pause,
                            .on_end = on_end,
                            .arg = k};
     int rc = ipc_session_open(&ep, &cfg, deadline_in_ms(5000), NULL, out, e);
@@ -203,6 +221,35 @@ static void assert_stream(const sink *k, size_t n)
 
 /* ---- tests --------------------------------------------------------------------------------------------------------
  */
+static void a_silence_after_a_burst_is_told_once(void **state)
+{
+    (void)state;
+    runtime rt;
+    runtime_init(&rt);
+    fake f = {0};
+    fake_start(&f, serve, &rt, 0);
+    sink k;
+    sink_init(&k);
+    ipc_session *s = NULL;
+    err e = {0};
+    int64_t since = mono_ns();
+    assert_int_equal(open_session(&f, &k, NULL, &s, &e), 0);
+    wait_pauses(&k, 1);
+    assert_true(mono_ns() - since >= (int64_t)IPC_PAUSE_MS * 1000000);
+    pthread_mutex_lock(&k.lock);
+    assert_int_equal(k.at_pause, rt.before);
+    pthread_mutex_unlock(&k.lock);
+    assert_false(ipc_session_wait(s, deadline_in_ms(2 * IPC_PAUSE_MS + 100))); /* the silence goes on */
+    assert_int_equal(k.pauses, 1);
+    ipc_session_stop(s, deadline_in_ms(5000));
+    assert_true(ipc_session_wait(s, deadline_in_ms(5000)));
+    assert_int_equal(k.pauses, 1);
+    assert_stream(&k, rt.before);
+    ipc_session_free(s);
+    sink_fini(&k);
+    fake_stop(&f);
+}
+
 static void stop_drains_the_stream_to_its_end(void **state)
 {
     (void)state;
@@ -646,6 +693,7 @@ static void each_allocation_failure_is_an_error_and_leaks_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_silence_after_a_burst_is_told_once),
         cmocka_unit_test(stop_drains_the_stream_to_its_end),
         cmocka_unit_test(collect_falls_back_by_the_answer),
         cmocka_unit_test(a_suspended_runtime_sends_nothing_before_its_resume),

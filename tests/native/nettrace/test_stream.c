@@ -352,6 +352,68 @@ static void a_muted_event_lets_go_of_those_that_wait(void **state)
     }
 }
 
+/* The last events of a burst wait for something that comes after them: a pause of the stream says that nothing will. */
+static void a_flush_delivers_what_waits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FORMS; i++) {
+        tw w;
+        err e = {0};
+        int delivered = 0;
+        nt_options o = nt_options_default();
+        nt_sink sink = {.event = count_event};
+        buf none;
+        buf_init(&none, 0);
+        tw_start(&w, forms[i].v6, forms[i].compressed);
+        tw_fields(&w, &none, NULL, 0);
+        tw_begin(&w, TW_METADATA);
+        tw_put_kind(&w, 1, "P", 1, "Wanted", 0, buf_view(&none), (slice){0});
+        tw_end(&w);
+        if (w.v6) {
+            tw_begin(&w, TW_THREADS);
+            tw_put_thread(&w, 11, 11, 77, "");
+            tw_end(&w);
+        }
+        size_t ends[2];
+        for (uint32_t burst = 0; burst < 2; burst++) {
+            tw_begin(&w, TW_EVENTS);
+            for (uint32_t k = 0; k < 3; k++)
+                tw_put_event(&w, &(tw_event){.kind = 1,
+                                             .seq = 3 * burst + k + 1,
+                                             .thread = 11,
+                                             .capture = 11,
+                                             .ts = 2000 + 100 * burst + k,
+                                             .sorted = k == 0});
+            tw_end(&w);
+            ends[burst] = tw_bytes(&w).n;
+        }
+        nt_reader *r = nt_new(&o, &sink, &delivered, &e);
+        const uint8_t *bytes = tw_bytes(&w).p;
+        size_t half = (ends[1] - ends[0]) / 2;
+        assert_int_equal(nt_flush(r, &e), 0); /* nothing came yet */
+        assert_int_equal(nt_feed(r, bytes, ends[0], &e), 0);
+        assert_int_equal(delivered, 1);
+        assert_int_equal(nt_flush(r, &e), 0);
+        assert_int_equal(delivered, 3);
+        assert_int_equal(nt_feed(r, bytes + ends[0], half, &e), 0); /* in the middle of a block */
+        assert_int_equal(nt_flush(r, &e), 0);
+        assert_int_equal(delivered, 3);
+        assert_int_equal(nt_feed(r, bytes + ends[0] + half, ends[1] - ends[0] - half, &e), 0);
+        assert_int_equal(nt_flush(r, &e), 0);
+        assert_int_equal(delivered, 6);
+        assert_int_equal(nt_stats_of(r)->out_of_order, 0);
+        assert_int_equal(nt_stats_of(r)->lost, 0);
+        nt_free(r);
+        r = nt_new(&o, &sink, &delivered, &e);
+        assert_true(nt_feed(r, "this is no stream of events, it is damage", 40, &e) < 0);
+        err again = {0};
+        assert_int_equal(nt_flush(r, &again), -(int)e.kind); /* a dead reader stays dead */
+        nt_free(r);
+        buf_fini(&none);
+        tw_fini(&w);
+    }
+}
+
 static void times_are_exact_for_any_clock(void **state)
 {
     (void)state;
@@ -379,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_dead_reader_repeats_its_error),
         cmocka_unit_test(blocks_of_unknown_sorts_are_stepped_over),
         cmocka_unit_test(a_muted_event_lets_go_of_those_that_wait),
+        cmocka_unit_test(a_flush_delivers_what_waits),
         cmocka_unit_test(times_are_exact_for_any_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
