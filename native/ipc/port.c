@@ -208,14 +208,17 @@ static int wait_until(ipc_port *p, ready_fn ready, void *arg, int64_t deadline_n
     return rc < 0 ? rc : 0;
 }
 
-/* Nobody is left who still has to be told to go on. */
-static int all_told(ipc_port *p, void *arg, err *e)
+/* Nobody is left who still has to be told to go on; and while endpoints lead here, each runtime has left a connection
+ * over which its session can be stopped. */
+static int may_close(ipc_port *p, void *arg, err *e)
 {
     (void)arg;
     (void)e;
     for (unsigned i = 0; i < p->n_runtimes; i++) {
         const port__runtime *r = p->runtimes[i];
-        if (!r->told && !r->is.gone && r->tries < PORT__TRIES) return 0;
+        if (r->is.gone) continue;
+        if (!r->told && r->tries < PORT__TRIES) return 0;
+        if (p->refs > 1 && r->idle < 0) return 0;
     }
     return 1;
 }
@@ -232,7 +235,7 @@ void ipc_port_close(ipc_port *p)
     }
     pthread_mutex_unlock(&p->lock);
     wake(p);
-    (void)wait_until(p, all_told, NULL, deadline_in_ms(IPC_PORT_CLOSE_MS), NULL, NULL);
+    (void)wait_until(p, may_close, NULL, deadline_in_ms(IPC_PORT_CLOSE_MS), NULL, NULL);
     remove_files(p);
     pthread_mutex_lock(&p->lock);
     ipc__close(&p->listener);
