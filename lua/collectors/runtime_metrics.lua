@@ -107,8 +107,8 @@ local function nothing(pid, state)
       :format(pid, state.result.elapsed_ms / 1000), id)
   end
   if state.meter.busy then
-    return errors.new("Busy", ("Another tool holds the only unshared Meter session of process %d; stop it, or use kind=counters.")
-      :format(pid), id)
+    return errors.new("Busy", ("Another tool holds the only Meter session of process %d, and its collection has not all of these values; "
+      .. "stop it, or use kind=counters."):format(pid), id)
   end
   return errors.new("EndpointUnavailable", ("Process %d told no complete interval of its runtime metrics within %.1f s. It was stopped or "
     .. "starved of CPU, was still starting, or has event sources or meters switched off (EventSourceSupport, "
@@ -120,6 +120,11 @@ local function add_notes(artifact, state)
   local notes = artifact.notes
   window.notes(state.result, state.spec, notes)
   for _, text in ipairs(state.meter.errors) do notes[#notes + 1] = "Metrics error: " .. text end
+  local newest = artifact.intervals[#artifact.intervals]
+  if state.meter.busy and newest then
+    notes[#notes + 1] = ("MetersOfAnotherTool: another tool holds the only Meter session of this process; these are the values of its "
+      .. "collection, every %.3g s."):format(newest.seconds)
+  end
   if state.meter.limit_reached then
     notes[#notes + 1] = "TimeSeriesLimitReached: the collection shared with other clients is full; those that lack values are discarded."
   end
@@ -128,16 +133,15 @@ local function add_notes(artifact, state)
       :format(artifact.discarded)
   end
   if artifact.stale and artifact.current == nil and #artifact.intervals > 0 then notes[#notes + 1] = "Stale: " .. artifact.stale .. "." end
-  local last = artifact.intervals[#artifact.intervals]
-  if artifact.source == "meter" and last then
-    notes[#notes + 1] = last.heap == 0 and last.committed == 0
+  if artifact.source == "meter" and newest then
+    notes[#notes + 1] = newest.heap == 0 and newest.committed == 0
       and "NoCollectionYet: sizes are those after the last collection, and there was none yet: 0 means not known."
       or "AsOfLastCollection: all sizes are those after the last collection, not of this moment."
-  elseif artifact.source == "eventCounters" and last then
+  elseif artifact.source == "eventCounters" and newest then
     notes[#notes + 1] = "MixedMoments: heap is of the moment, all other sizes are those after the last collection; fragmentation is its "
       .. "share then, of the heap now."
   end
-  if not last then notes[#notes + 1] = "NoInterval: the recording holds no complete interval of the runtime's metrics." end
+  if not newest then notes[#notes + 1] = "NoInterval: the recording holds no complete interval of the runtime's metrics." end
 end
 
 local function artifact_of(from, state, notes)

@@ -47,7 +47,7 @@ end
 --- A reader. on_interval gets each complete one; client_id is nil for a recording.
 ---@param options { client_id: string?, on_interval: fun(interval: RuntimeInterval) }
 function M.new(options)
-  return setmetatable({ options = options, discarded = 0, errors = {} }, M)
+  return setmetatable({ options = options, session = M.SHARED, discarded = 0, errors = {} }, M)
 end
 
 --- Text of a value in any culture of the target -> number, or nil for what is no finite, non-negative one.
@@ -133,9 +133,9 @@ function M:add(event)
       max_histograms = math.tointeger(tonumber(f.expectedMaxHistograms)) or 0, interval_s = amount(f.expectedRefreshInterval) or 1,
     }
   elseif name == "MultipleSessionsNotSupportedError" and f.runningSessionId ~= M.SHARED then
-    self.busy = true
-  elseif self.options.client_id and f.sessionId ~= M.SHARED then
-    return -- of another client's own session
+    self.busy, self.session = true, f.runningSessionId -- refused; but every session hears the one that runs
+  elseif self.options.client_id and f.sessionId ~= self.session then
+    return -- of a session that is not ours
   elseif CONTROL[name] then
     CONTROL[name](self, event)
   elseif self.open and f.meterName == M.METER and VALUES[f.instrumentName or false] and type(f.tags) == "string" then

@@ -137,6 +137,20 @@ describe("collectors.runtime_metrics.meter #unit", function()
     assert.is_nil(other.expected)
   end)
 
+  it("listens to the session of another tool that the runtime refused it for", function()
+    local m, list = new("me")
+    m:add(event("MultipleSessionsNotSupportedError", { runningSessionId = "somebody" }))
+    local foreign = interval(1)
+    for _, e in ipairs(foreign) do e.fields.sessionId = "somebody" end
+    feed(m, foreign)
+    feed(m, interval(2)) -- of a shared collection that is none of ours now
+    assert.same({ true, 1, 15000, 1000000000 }, { m.busy, #list, list[1].heap, list[1].end_ns })
+    local shared, more = new("me")
+    shared:add(event("MultipleSessionsNotSupportedError", { runningSessionId = "SHARED" })) -- meant for somebody else
+    feed(shared, interval(1))
+    assert.same({ nil, 1 }, { shared.busy, #more })
+  end)
+
   it("asks for the four instruments only", function()
     local text = meter.arguments("cid", { max_series = 32, max_histograms = 0, interval_s = 1 })
     assert.equal("SessionId=SHARED;ClientId=cid;RefreshInterval=1;Metrics=System.Runtime\\dotnet.gc.heap.total_allocated,"
