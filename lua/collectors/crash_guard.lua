@@ -57,14 +57,13 @@ local function evidence(source, watch, result)
 end
 
 local function collect(ctx, source, args)
-  local kept = math.min(args.maxRecent, rows.MAX_ROWS)
   local watch <close> = source.process and exit_watch.watch(source.process) or nil
-  local result, err = probe.run(ctx, program(kept), {
+  local result, err = probe.run(ctx, program(rows.kept(args)), {
     process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to, names = "early",
     message = "Guarding against a crash",
   })
   if not result then return nil, err end
-  return snapshot.artifact(source, result, verdict.of(evidence(source, watch, result)), { asked = args.maxRecent, kept = kept })
+  return snapshot.artifact(source, result, verdict.of(evidence(source, watch, result)), args)
 end
 
 return collector {

@@ -27,14 +27,14 @@ local function program(kept)
   }
 end
 
-local function notes_of(result, artifact, asked)
+local function notes_of(result, artifact, args)
   local notes = { table.unpack(result.notes) }
   if artifact.other_types > 0 then
     notes[#notes + 1] = ("TypeLimitReached: capped at %d types; %d exceptions of others are in the total only.")
       :format(rows.MAX_TYPES, artifact.other_types)
   end
-  if asked > rows.MAX_ROWS then
-    notes[#notes + 1] = ("RowLimit: maxRecent %d was cut to %d."):format(asked, rows.MAX_ROWS)
+  if artifact.recent_cap < (args.maxRecent or 0) then
+    notes[#notes + 1] = ("RowLimit: maxRecent %d was cut to %d."):format(args.maxRecent, artifact.recent_cap)
   end
   if result.rethrown > 0 then
     notes[#notes + 1] = ("Rethrown: %d of the %d throws throw an exception again that was counted before."):format(result.rethrown,
@@ -44,16 +44,15 @@ local function notes_of(result, artifact, asked)
 end
 
 local function artifact_of(source, result, args)
-  local kept = math.min(args.maxRecent, rows.MAX_ROWS)
   local counts, other = rows.counts(result.by_type)
   local sites, resolved = rows.throw_sites(result.sites, result.stacks)
   local artifact = {
     process_id = source.process and source.process.pid or result.window.summary.pid or 0,
     started_unix_ms = result.window.started_unix_ms, duration_ms = rows.duration_ms(source, result),
     total = result.total, by_type = counts, other_types = other, sites = sites, resolved = resolved,
-    recent = rows.list(result.recent.rows, result.stacks), recent_cap = kept, cost = measured.price(result.cost),
+    recent = rows.list(result.recent.rows, result.stacks), recent_cap = rows.kept(args), cost = measured.price(result.cost),
   }
-  artifact.notes = notes_of(result, artifact, args.maxRecent)
+  artifact.notes = notes_of(result, artifact, args)
   return artifact
 end
 
@@ -82,7 +81,7 @@ end
 return collector {
   kind = "exceptions", handle = "exception-snapshot", risk = "moderate", data_field = "exceptions", payload = "ExceptionSnapshot",
   collect = function(ctx, source, args)
-    local result, err = probe.run(ctx, program(math.min(args.maxRecent, rows.MAX_ROWS)), {
+    local result, err = probe.run(ctx, program(rows.kept(args)), {
       process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
       message = "Collecting exceptions",
     })

@@ -41,7 +41,7 @@ local function observation(result, verdict, last)
   }
 end
 
-local function notes_of(result, artifact, verdict, limits)
+local function notes_of(result, artifact, verdict, args)
   local notes = { table.unpack(verdict.notes) }
   table.move(result.notes, 1, #result.notes, #notes + 1, notes)
   if result.recent.dropped > 0 then
@@ -51,7 +51,9 @@ local function notes_of(result, artifact, verdict, limits)
     notes[#notes + 1] = ("TypeLimitReached: capped at %d types; %d exceptions of others are in the total only.")
       :format(rows.MAX_TYPES, artifact.other_types)
   end
-  if limits.asked > limits.kept then notes[#notes + 1] = ("RowLimit: maxRecent %d was cut to %d."):format(limits.asked, limits.kept) end
+  if artifact.recent_cap < (args.maxRecent or 0) then
+    notes[#notes + 1] = ("RowLimit: maxRecent %d was cut to %d."):format(args.maxRecent, artifact.recent_cap)
+  end
   if artifact.final and not artifact.final.frames then
     notes[#notes + 1] = "NoStack: the runtime gave no stack for the final exception that has names."
   end
@@ -62,9 +64,9 @@ end
 ---@param source CollectorSource
 ---@param result table         of the engine
 ---@param verdict CrashVerdict
----@param limits { asked: integer, kept: integer }
+---@param args { maxRecent: integer? }
 ---@return CrashGuardArtifact
-function M.artifact(source, result, verdict, limits)
+function M.artifact(source, result, verdict, args)
   local counts, other = rows.counts(result.by_type)
   local sites, resolved = rows.throw_sites(result.sites, result.stacks)
   local recent = rows.list(result.recent.rows, result.stacks)
@@ -73,10 +75,10 @@ function M.artifact(source, result, verdict, limits)
     started_unix_ms = result.window.started_unix_ms, duration_ms = rows.duration_ms(source, result),
     exited = verdict.exited, exit_code = verdict.exit_code, unhandled = verdict.unhandled,
     final = verdict.final and rows.of(verdict.final, result.stacks), total = result.total, by_type = counts, other_types = other,
-    sites = sites, resolved = resolved, recent = recent, recent_cap = limits.kept, cost = measured.price(result.cost),
+    sites = sites, resolved = resolved, recent = recent, recent_cap = rows.kept(args), cost = measured.price(result.cost),
     observation = observation(result, verdict, recent[#recent]),
   }
-  artifact.notes = notes_of(result, artifact, verdict, limits)
+  artifact.notes = notes_of(result, artifact, verdict, args)
   return artifact
 end
 

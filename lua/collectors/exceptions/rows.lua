@@ -17,12 +17,18 @@ M.INLINE_FRAMES = 12   -- of a stack in a row of many
 -- The runtime's own frames between the throw and the one who threw: managed exception handling of .NET 9 and later.
 M.MACHINERY = { "System.Runtime.EH." }
 
+local DEFAULT_ROWS <const> = 100
+
 local CUT <const> = "..."
 local CUT_AT <const> = 4096 -- bytes after which the engine cuts a text
 local MAX_WORD <const> = 512
 
 -- ExceptionFlags of the event, as a reader knows them. 0x10 (CLS compliant) says nothing.
 local FLAGS <const> = { { 0x1, "hasInner" }, { 0x2, "nested" }, { 0x4, "rethrown" }, { 0x8, "corruptedState" } }
+
+--- How many single throws to keep of those asked for.
+---@param args { maxRecent: integer? }
+function M.kept(args) return math.min(args.maxRecent or DEFAULT_ROWS, M.MAX_ROWS) end
 
 --- What is kept of a throw; `let` names of the program must not hide the fields.
 ---@param more table?   further columns
