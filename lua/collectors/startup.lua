@@ -90,6 +90,9 @@ local function check_launch(spec)
 end
 
 local function check(args)
+  if args.launch and args.traceFilePath then
+    return nil, errors.invalid("launch", "launch starts a program; it does not go with a recorded file (traceFilePath).")
+  end
   if args.launch then return check_launch(args.launch) end
   return true
 end

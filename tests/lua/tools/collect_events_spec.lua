@@ -16,7 +16,7 @@ local DEMO <const> = sys.home .. "/tests/data/demo.nettrace"
 local HOSTING <const> = "Microsoft.AspNetCore.Hosting"
 local OTHER_KINDS <const> = {
   "activities", "logs", "db",
-  "kestrel", "networking", "requests", "startup", "sweep",
+  "kestrel", "networking", "requests", "sweep",
 }
 
 local function call(arguments, options)
