@@ -163,6 +163,24 @@ local function target_exits(skip)
   h.ok(during.notes(data):find("ProcessEnded", 1, true), "the note: " .. during.notes(data))
 end
 
+--- A client that goes away ends the session on the target, before and after the store is full.
+local function cancelled(skip)
+  local built, why = h.build_target("net10.0")
+  if not built then skip(why) end
+  local server <close> = h.server { environment = ALLOWED }
+  local before = h.usage(server.pid)
+  for _, max in ipairs { 1000, 5 } do
+    local target <close> = h.target("net10.0", "source", N, { go = false })
+    local answer, err = during.both(target, function()
+      return server:call("collect_events", arguments(target, { durationSeconds = 60, maxEvents = max }), { timeout_ms = 3000 })
+    end, during.go)
+    h.eq(nil, answer, "no answer")
+    h.ok(err, "the client gave up")
+    h.no_session(target, 5000)
+  end
+  h.settled(server, before)
+end
+
 return {
   { "known events, their payload and their counts, on all runtimes", known_events },
   { "the unsafe path: refused, narrowed, complete", unsafe_path },
@@ -171,4 +189,5 @@ return {
   { "two collectors at once", two_at_once },
   { "nothing happens", nothing_happens },
   { "the target exits in the window", target_exits },
+  { "a client that goes away half-way", cancelled },
 }
