@@ -430,6 +430,69 @@ local function flood_without_loss(skip)
   h.near(cost.events / cost.window_ms * 1000, 1, cost.events_per_s, "events a second")
 end
 
+-- The window is cut out of a flood: what began before it and what it cuts off are told, not guessed.
+local function middle_of_a_flood(skip)
+  local target <close> = start_target("net10.0", "flood", 20, skip)
+  target:command("go", "^GOING")
+  h.ok(assert(probe.run(context(), FLOOD, { process = { pid = target.pid }, duration_ms = 500 })).starts > 100, "it flows")
+  local program = probe.program {
+    name = "middle", providers = { { name = "Lunette-Flood", level = 5 } },
+    events = { start = "Lunette-Flood/WorkStart", stop = "Lunette-Flood/WorkStop" },
+    keep = {
+      starts = probe.count { on = "start" },
+      stops = probe.count { on = "stop" },
+      pairs = probe.pair { start = "start", stop = "stop", by = "id", open = { id = "id", kind = "kind", at = "@time" } },
+      slices = probe.timeline { every = "100ms", keep = { n = probe.count { on = "start" }, last_ns = probe.max("@time") } },
+    },
+  }
+  local path = h.scratch() .. "/session.nettrace"
+  local live = assert(probe.run(context(), program, { process = { pid = target.pid }, duration_ms = 1500, save_to = path }))
+  local recorded = assert(probe.run(context(), program, { path = path }))
+  h.eq("deadline", live.window.ended, "how the window ended")
+  h.eq(h.json.encode(kept(live)), h.json.encode(kept(recorded)), "the recording against the session")
+  h.eq(0, live.window.summary.lost, "nothing lost")
+  local pairs_ = live.pairs
+  h.ok(live.starts > 5000, "starts: " .. live.starts)
+  h.eq(live.starts, pairs_.pairs + pairs_.open, "each start has its stop or is open")
+  h.eq(live.stops, pairs_.pairs + pairs_.unmatched, "each stop has its start or none")
+  h.ok(pairs_.open > 0 and pairs_.open <= 40, "open at the end: 16 a thread, " .. pairs_.open)
+  h.ok(pairs_.unmatched > 0 and pairs_.unmatched <= 40, "begun before: 16 a thread, " .. pairs_.unmatched)
+  h.eq(pairs_.open, #pairs_.open_rows, "open rows")
+  for i, row in ipairs(pairs_.open_rows) do
+    h.ok(row.kind:find("^kind%d%d$"), "kind of an open one")
+    h.ok(i == 1 or row.at >= pairs_.open_rows[i - 1].at, "oldest first")
+  end
+  local sum = 0
+  for i, slice in ipairs(live.slices.buckets) do
+    sum = sum + slice.n
+    h.eq(0, slice.at_ns % 100000000, "where a slice begins")
+    h.ok(slice.last_ns >= slice.at_ns and slice.last_ns < slice.at_ns + 100000000, "its events lie within")
+    h.ok(i == 1 or slice.at_ns > live.slices.buckets[i - 1].at_ns, "in order of time")
+  end
+  h.eq(live.starts, sum, "starts of all slices")
+  h.near(15, 3, #live.slices.buckets, "slices of a window of 1.5 s")
+end
+
+local function each_in_lua(skip)
+  local target <close> = start_target("net10.0", "source", 400, skip)
+  local seen = {}
+  local program = probe.program {
+    name = "each", providers = { { name = "Lunette-Demo", keywords = "0xffffffffffffffff", level = 5 } },
+    events = { ping = "Lunette-Demo/Ping", bad = "Lunette-Demo/Bad" },
+    keep = {
+      pings = probe.each(function(row) seen[#seen + 1] = row end, { n = "number", text = "text", thread = "@thread" }, { on = "ping" }),
+      worst = probe.max("value", { on = "bad" }),
+    },
+  }
+  local result, did = window(program, target)
+  h.eq(did.ping .. " 0", result.pings.seen .. " " .. result.pings.dropped, "seen and dropped")
+  h.eq(did.ping, #seen, "rows in Lua")
+  for i, row in ipairs(seen) do
+    h.eq(("%d=ping %d of %d"):format(i, i, did.thread), ("%d=%s of %d"):format(row.n, row.text, row.thread), "row")
+  end
+  h.eq(did.bad + 0.25, result.worst, "a reducer beside it")
+end
+
 local FIVE <const> = probe.program {
   name = "five",
   providers = { { name = RUNTIME, keywords = "Exception", level = 2 } },
@@ -502,6 +565,8 @@ for _, case in ipairs {
   { "cancellation half-way", cancelled },
   { "the runtime's buffer overflows", overflow },
   { "a flood without loss", flood_without_loss },
+  { "the middle of a flood", middle_of_a_flood },
+  { "a Lua function for each event", each_in_lua },
   { "an early end that the program asks for", finished_early },
   { "a look at a session that runs", peeked },
 } do tests[#tests + 1] = case end
