@@ -293,6 +293,10 @@ local function run(plan)
   if others > 0 then
     say(("the program started %d more .NET process%s, which ran unobserved"):format(others, others == 1 and "" or "es"))
   end
+  if started.sdk then
+    say(("%s is a program of the SDK, which builds yours and starts it as another process: the SDK was watched. Run the built "
+      .. "program: dotnet with the path of its .dll"):format(started.sdk))
+  end
   started.port:close()
   return exit_code(started.exit)
 end

@@ -26,6 +26,14 @@ local SWITCHES <const> = {
   "DOTNET_EnableDiagnostics", "DOTNET_EnableDiagnostics_IPC", "COMPlus_EnableDiagnostics", "COMPlus_EnableDiagnostics_IPC",
 }
 
+-- Variables of a server that are no business of what it starts: its own tokens. By pattern.
+local OURS <const> = { "^MCP_BEARER_TOKEN$", "^Auth__BearerTokens" }
+-- What `dotnet WORD` does with a process of the SDK, which builds and starts the program as another one.
+local SDK_WORDS <const> = {
+  run = true, watch = true, test = true, build = true, publish = true, msbuild = true, restore = true, pack = true, clean = true,
+  tool = true,
+}
+
 ---@class LaunchOptions
 ---@field argv string[]            without a slash, the program is looked for in PATH
 ---@field cwd? string
@@ -39,6 +47,7 @@ local SWITCHES <const> = {
 ---@field pid integer              of the program
 ---@field process_id integer?      of its runtime: the same, unless the program starts another
 ---@field exit { code: integer?, signal: integer? }?   once it has ended
+---@field sdk string?              the command of the SDK that it is
 ---@field tail string[]            the last lines of its console, with console = "log"
 local Launched = {}
 Launched.__index = Launched
@@ -56,6 +65,11 @@ function M.of(process_id) return by_process[process_id] end
 local function environment(options, path)
   local given = options.env or {}
   local env = {}
+  for name in pairs(options.owned and sys.environ() or {}) do
+    for _, pattern in ipairs(OURS) do
+      if name:find(pattern) then env[name] = false end
+    end
+  end
   for name, value in pairs(given) do env[name] = value end
   env[SUSPEND] = false -- one place to wait at is enough
   local others = given[PORTS] or sys.getenv(PORTS)
@@ -159,6 +173,14 @@ local function first_of(self, timeout_ms)
   return first.runtime
 end
 
+--- "dotnet run" for a command that starts the SDK, whose process would then be the one that is watched; nil for any other.
+---@param argv string[]
+---@return string?
+function M.sdk_command(argv)
+  if argv[1]:match("[^/]+$") ~= "dotnet" or not SDK_WORDS[argv[2] or ""] then return nil end
+  return "dotnet " .. argv[2]
+end
+
 --- Starts a program and waits until its runtime is held. However the calling task ends, an owned program is ended with it.
 ---@param options LaunchOptions
 ---@return Launched?, table? err, Launched? ended   InvalidArgument, ProcessExited, NotADotnetProcess, EndpointUnavailable, Cancelled;
@@ -183,7 +205,8 @@ function M.start(options)
     port:close()
     return nil, start_failed(options, err)
   end
-  local self = setmetatable({ child = child, pid = child.pid, port = port, name = options.argv[1], owned = options.owned, tail = {} },
+  local self = setmetatable({ child = child, pid = child.pid, port = port, name = options.argv[1], owned = options.owned, tail = {},
+    sdk = M.sdk_command(options.argv) },
     Launched)
   self.ending = loop.spawn(function() self.exit = child:wait() end)
   if console == "lines" then self.pumping = loop.spawn(pump, self) end

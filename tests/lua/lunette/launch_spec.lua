@@ -93,6 +93,35 @@ describe("launch.start", function()
     assert.matches("/lunette%-port%-%w+/port,suspend;/x/y,nosuspend | %.%. | /proc$", err.message)
   end)
 
+  it("keeps the server's own tokens from a program that it launches", function()
+    local script = os.tmpname()
+    local file = assert(io.open(script, "w"))
+    file:write([[local _, err = require("lunette.launch").start { argv = { "sh", "-c", "env; exit 1" }, console = "log", owned = true,
+      env = { GIVEN = "as asked" } }
+      return 0]])
+    file:close()
+    local done = loop.exec {
+      argv = {
+        "env", "MCP_BEARER_TOKEN=kept-one", "Auth__BearerTokens__0__Token=kept-two", "OTHER=passed", fs.realpath("/proc/self/exe"), "lua",
+        script,
+      },
+      timeout_ms = 20000,
+    }
+    os.remove(script)
+    assert.equal(0, done.code)
+    assert.matches("GIVEN=as asked", done.stderr)
+    assert.matches("OTHER=passed", done.stderr)
+    assert.not_matches("kept%-", done.stderr)
+    assert.not_matches("BEARER_TOKEN=", done.stderr)
+  end)
+
+  it("knows a command of the SDK, which starts the program as another process", function()
+    assert.equal("dotnet run", launch.sdk_command({ "/usr/bin/dotnet", "run", "--", "x" }))
+    assert.is_nil(launch.sdk_command({ "dotnet", "app.dll", "run" }))
+    assert.is_nil(launch.sdk_command({ "dotnet" }))
+    assert.is_nil(launch.sdk_command({ "./app", "run" }))
+  end)
+
   it("leaves no child and no socket when its task is cancelled half-way", function()
     local before, file = ports(), os.tmpname()
     local task = loop.spawn(start, "echo $$ > " .. file .. "; exec sleep 60", { connect_s = 60 })
