@@ -169,7 +169,8 @@ local function collect(ctx, from, args)
   local from_start = watched ~= nil and watched:is_held()
   local result, err = probe.run(ctx, program.program(), {
     process = started and from.target or from.process, path = from.path, duration_ms = args.durationSeconds * 1000,
-    buffer_mb = program.BUFFER_MB, message = started and "Watching the program start" or "Collecting startup events",
+    buffer_mb = program.BUFFER_MB, save_to = args.save_to,
+    message = started and "Watching the program start" or "Collecting startup events",
   })
   if started and result and result.window.ended == "stream-end" then started.ending:await(ENDING_MS) end
   local by_itself = started and started.exit ~= nil

@@ -91,6 +91,21 @@ local function attached(runtime)
   end
 end
 
+local COMPARED <const> = {
+  "processId", "assemblyLoadCount", "moduleLoadCount", "diEventCount", "diEventCounts", "diActivitySpan", "serviceProviders", "assemblies",
+  "modules", "diEvents", "timeline",
+}
+
+local function recorded(runtime)
+  return function(skip)
+    built(skip, runtime)
+    local target <close> = h.target(runtime, "di", nil, { go = false })
+    local live, again, did = during.live_and_recorded("startup", target, SECONDS)
+    known_services(live, did)
+    for _, name in ipairs(COMPARED) do h.eq(live[name], again[name], name .. " of the recording") end
+  end
+end
+
 local function two_at_once(skip)
   built(skip, "net10.0")
   local target <close> = h.target("net10.0", "di", nil, { go = false })
@@ -381,6 +396,7 @@ local cases = {
 }
 for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "known services, attached, " .. runtime, attached(runtime) }
+  cases[#cases + 1] = { "the recording has the same, " .. runtime, recorded(runtime) }
   cases[#cases + 1] = { "known services, launched, " .. runtime, launched(runtime) }
 end
 return cases
