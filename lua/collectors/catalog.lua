@@ -3,6 +3,7 @@
 -- to the target, none is written there.
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
+local gate = require("collectors.event_source.gate")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
@@ -150,16 +151,27 @@ local function sentence(artifact, from)
     top and (", most of them %s (%d)"):format(top.event, top.count) or "")
 end
 
+-- The payload of the busiest source that anybody may open; else of the busiest, with what that takes.
+local function payload_hint(artifact, pid)
+  local first = artifact.catalog[1]
+  if not first then return nil end
+  for _, row in ipairs(artifact.catalog) do
+    if gate.decide(nil, row.provider, false) then
+      return hints.new("collect_events", "See the payload of the events of one source.",
+        { kind = "event_source", providerName = row.provider, processId = pid })
+    end
+  end
+  return hints.new("collect_events", "See the payload of its events; it is not on the allowlist, so the token needs " .. gate.SCOPE .. ".",
+    { kind = "event_source", providerName = first.provider, processId = pid, unsafeProvider = true })
+end
+
 return collector {
   kind = "catalog", handle = "event-catalog", data_field = "catalog", payload = "EventCatalogSnapshot", risk = "low",
   check = check, collect = collect, inline = inline, summary = sentence,
   hints = function(artifact, handle_id, pid)
-    local list = { hints.new("query_snapshot", "See all kinds of events.", { handle = handle_id, view = "catalog" }, "high") }
-    local top = artifact.catalog[1]
-    if top then
-      list[2] = hints.new("collect_events", "See the payload of the events of one source.",
-        { kind = "event_source", providerName = top.provider, processId = pid })
-    end
-    return list
+    return {
+      hints.new("query_snapshot", "See all kinds of events.", { handle = handle_id, view = "catalog" }, "high"),
+      payload_hint(artifact, pid),
+    }
   end,
 }

@@ -91,6 +91,16 @@ describe("collectors.catalog", function()
     assert.same({ "query_snapshot", "catalog" }, { envelope.hints[1].nextTool, envelope.hints[1].suggestedArguments.view })
   end)
 
+  it("hints at the payload of a source that may be opened, or says what it takes", function()
+    local _, envelope = catalog()
+    local open = envelope.hints[2].suggestedArguments
+    assert.same({ "event_source", "Microsoft-Windows-DotNETRuntimeRundown" }, { open.kind, open.providerName })
+    _, envelope = catalog { providers = { "Lunette-Demo" } }
+    local closed = envelope.hints[2]
+    assert.same({ "Lunette-Demo", true }, { closed.suggestedArguments.providerName, closed.suggestedArguments.unsafeProvider })
+    assert.matches("eventsource-any", closed.reason, 1, true)
+  end)
+
   it("has views that filter by provider and by event in any letter case, with or without the slash", function()
     local _, _, artifact = catalog()
     local function names(view, options)
