@@ -20,6 +20,8 @@ local HEAP <const> = {
   promoted = "TotalPromotedSize0 + TotalPromotedSize1 + TotalPromotedSize2 + TotalPromotedSize3 + coalesce(TotalPromotedSize4, 0)",
 }
 
+local WHOLE <const> = { on = "heap", where = "GCHandleCount != null" } -- the last field that all versions have
+
 --- The declaration. Pairs have up to four marks on two threads here, so they are made in Lua: some ten rows a collection.
 local function program(pairing, max_rows)
   local function each(on, more)
@@ -41,8 +43,8 @@ local function program(pairing, max_rows)
       begins = each("begin", { reason = "Reason", count = "Count" }),
       phases = each("phase"),
       triggers = each("triggered", { reason = "Reason", unix_ns = "@unix" }),
-      heap = probe.first(max_rows, HEAP, { on = "heap" }),
-      last_heap = probe.last(1, HEAP, { on = "heap" }),
+      heap = probe.first(max_rows, HEAP, WHOLE),
+      last_heap = probe.last(1, HEAP, WHOLE),
     },
   }
 end
@@ -60,7 +62,7 @@ local function artifact_of(source, args, result, pairing, induction)
   local summary = window.summary
   pairing:finish {
     lost = summary.lost or 0, dropped = dropped_marks(result), recorded = source.path ~= nil,
-    ended_early = source.path and summary.complete == false or window.ended == "stream-end" and source.path == nil,
+    ended_early = window.ended ~= (source.path and "stream-end" or "deadline") or source.path ~= nil and summary.complete == false,
   }
   local c, s, induced = pairing.collections, pairing.suspensions, nil
   if induction then

@@ -6,7 +6,10 @@ local durations = require("collectors.gc.durations")
 local M = {}
 
 M.BUCKETS = { "gen0", "gen1", "gen2", "background" }
-M.MAX_OPEN = 64 -- a runtime has two under way at most; more only after loss
+M.MAX_OPEN = 64      -- a runtime has two under way at most; more only after loss
+M.MAX_INSTANCES = 16 -- runtimes told apart
+M.MAX_GENERATION = 4 -- a number above is none
+M.MAX_NAMED = 31     -- of the reasons and types that are told by number when they have no name
 local BACKGROUND <const>, FULL <const> = 1, 2 -- a GCType, a generation
 
 -- The words of the runtime's trace library, which the answers use.
@@ -18,9 +21,9 @@ local REASONS <const> = {
 local TYPES <const> = { [0] = "NonConcurrentGC", "BackgroundGC", "ForegroundGC" }
 
 --- The name of a GCReason.
-function M.reason(n) return n and (REASONS[n] or ("Reason%d"):format(n)) or "Unknown" end
+function M.reason(n) return REASONS[n] or n and n <= M.MAX_NAMED and ("Reason%d"):format(n) or "Unknown" end
 --- The name of a GCType.
-function M.type(n) return n and (TYPES[n] or ("Type%d"):format(n)) or "Unknown" end
+function M.type(n) return TYPES[n] or n and n <= M.MAX_NAMED and ("Type%d"):format(n) or "Unknown" end
 
 ---@class Collection
 ---@field start_ns integer
@@ -38,17 +41,17 @@ Collections.__index = Collections
 function M.new(max_rows, suspensions)
   local self = {
     max_rows = max_rows, suspensions = suspensions, rows = {}, dropped = 0, elapsed = durations.new(), generations = {}, buckets = {},
-    reasons = {}, instances = {}, replanned = 0, lost = 0, open = 0, censored_start = 0, concurrent_ns = 0,
+    reasons = {}, instances = {}, n_instances = 0, replanned = 0, lost = 0, open = 0, censored_start = 0, concurrent_ns = 0,
   }
   for _, name in ipairs(M.BUCKETS) do self.buckets[name] = durations.new() end
   return setmetatable(self, Collections)
 end
 
 local function instance_of(self, clr)
-  local found = self.instances[clr]
+  local found = self.instances[clr] or self.n_instances >= M.MAX_INSTANCES and self.instances[self.last_instance]
   if not found then
     found = { open = {}, n_open = 0, restarts = 0 } -- first: least count seen; last_ns, last_full_ns: the latest start, of gen2
-    self.instances[clr] = found
+    self.instances[clr], self.n_instances, self.last_instance = found, self.n_instances + 1, clr
   end
   return found
 end
@@ -69,7 +72,8 @@ function Collections:start(mark)
   clr.last_ns = mark.at
   if (mark.depth or 0) >= FULL then clr.last_full_ns = mark.at end
   clr.open[mark.count] = {
-    at = mark.at, generation = mark.depth or 0, reason = mark.reason, type = mark.type or 0, restarts = clr.restarts,
+    at = mark.at, generation = math.min(mark.depth or 0, M.MAX_GENERATION), reason = mark.reason, type = mark.type or 0,
+    restarts = clr.restarts,
     suspended_ns = self.suspensions:suspended_until(mark.clr, mark.at),
   }
 end

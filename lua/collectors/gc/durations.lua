@@ -31,8 +31,9 @@ local function value_of(bucket)
   return (1 << bits) + part * width + width // 2
 end
 
----@param ns integer   not negative
+---@param ns integer   below 0, as of events out of order, counts as 0
 function Durations:add(ns)
+  if ns < 0 then ns = 0 end
   self.n, self.sum_ns = self.n + 1, self.sum_ns + ns
   if ns > self.max_ns then self.max_ns = ns end
   local bucket = bucket_of(ns)

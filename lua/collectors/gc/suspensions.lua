@@ -11,7 +11,8 @@ local M = {}
 
 M.REASONS = { [1] = true, [6] = true } -- GC, GC preparation (the later phases of a background collection)
 M.MAX_LONGEST = 500   -- longest phases kept beyond the retained prefix
-M.MAX_BEGUN = 4096    -- threads that may have begun a suspension; more only after loss
+M.MAX_BEGUN = 4096    -- threads that may have begun a suspension, or be ending one; more only after loss
+M.MAX_INSTANCES = 16  -- runtimes told apart; with two there are no numbers anyway
 M.BOUNDS_MS = { 1, 10, 100, 1000 } -- upper bounds of the histogram's buckets, the last one is open
 local NO_COUNT <const> = 0xffffffff
 
@@ -42,10 +43,10 @@ function M.new(max_rows)
 end
 
 local function instance_of(self, clr)
-  local found = self.instances[clr]
+  local found = self.instances[clr] or self.n_instances >= M.MAX_INSTANCES and self.instances[self.last_instance]
   if not found then
-    found = { begun = {}, n_begun = 0, resuming = {}, open = nil, entered = false }
-    self.instances[clr], self.n_instances = found, self.n_instances + 1
+    found = { begun = {}, n_begun = 0, resuming = {}, n_resuming = 0, open = nil, entered = false }
+    self.instances[clr], self.n_instances, self.last_instance = found, self.n_instances + 1, clr
   end
   return found
 end
@@ -133,11 +134,15 @@ function MARKS.restart(self, clr, mark)
   local open = clr.open
   clr.open = nil
   if not open then return misfit(self, clr.entered) end
-  clr.resuming[mark.thread] = M.REASONS[open.reason] and mark.at or nil
   if not M.REASONS[open.reason] then
     self.other = self.other + 1
     return
   end
+  if not clr.resuming[mark.thread] then
+    clr.n_resuming = clr.n_resuming + 1
+    if clr.n_resuming > M.MAX_BEGUN then clr.resuming, clr.n_resuming = {}, 1 end
+  end
+  clr.resuming[mark.thread] = mark.at
   local row = { start_ns = open.at, end_ns = mark.at, reason = open.reason, count = open.count, reliable = true }
   local ns = mark.at - open.at
   self.pause:add(ns)
@@ -150,8 +155,9 @@ end
 
 function MARKS.resumed(self, clr, mark)
   local at = clr.resuming[mark.thread]
-  clr.resuming[mark.thread] = nil
-  if at then self.restart:add(mark.at - at) end -- without one it was no GC's, or began before the window: nothing hangs on it
+  if not at then return end -- it was no GC's, or began before the window: nothing hangs on it
+  clr.resuming[mark.thread], clr.n_resuming = nil, clr.n_resuming - 1
+  self.restart:add(mark.at - at)
 end
 
 --- One event of the stream, in order of time.

@@ -223,13 +223,48 @@ describe("collectors.gc collection stream", function()
     local s = run({ { "start", 1, { count = 1, depth = 9, reason = 99, type = 7 } }, { "stop", 2, { count = 1 } }, { "start", 3 },
       { "stop", 4 } })
     local row = s.collections.rows[1]
-    assert.same({ "Reason99", "Type7", 9 }, { row.reason, row.type, row.generation })
+    assert.same({ "Unknown", "Type7", 4 }, { row.reason, row.type, row.generation })
     assert.same({ "missing-metadata" }, s.collections.quality)
     local marks = {}
     for i = 1, 1000 do marks[i] = { "start", i, { count = i, depth = 0, type = 0 } } end
     assert.is_true(run(marks).collections.lost >= 990)
     for i = 1, 10000 do marks[i] = { "begin", i, { thread = i, reason = 1 } } end
     assert.equal("unavailable", run(marks).suspensions.status)
+  end)
+end)
+
+describe("collectors.gc streams of noise", function()
+  local NAMES <const> = { "start", "stop", "resumed", "restart", "suspended", "begin", "triggered" }
+
+  it("stay within bounds and never claim more than there was time", function()
+    math.randomseed(7)
+    for _ = 1, 60 do
+      local marks, at = {}, 0
+      for i = 1, 400 do
+        at = at + math.random(0, 3) - (i % 50 == 0 and 5 or 0) -- now and then out of order
+        marks[i] = { NAMES[math.random(#NAMES)], math.max(0, at), {
+          thread = math.random(3), clr = math.random(30) == 1 and math.random(99) or 0, type = math.random(0, 2),
+          count = math.random(4) > 1 and math.random(20) or nil, depth = math.random(0, 9), reason = math.random(0, 9),
+        } }
+      end
+      local s = run(marks, nil, 10)
+      assert.is_true(s.suspensions.pause.sum_ns <= at * MS + 5 * MS * 400)
+      assert.is_true(#s.suspensions.rows <= 10 and #s.collections.rows <= 10)
+      assert.is_true(s.suspensions.status == "unavailable" or s.suspensions.ambiguous == 0)
+      local n = 0
+      for _, count in pairs(s.collections.generations) do n = n + count end
+      assert.equal(s.collections.total, n)
+    end
+  end)
+
+  it("tells sixteen runtimes apart, and no more", function()
+    local marks = {}
+    for i = 1, 3000 do marks[i] = { "begin", i, { clr = i, thread = i, reason = 1 } } end
+    for i = 1, 3000 do marks[#marks + 1] = { "start", 3000 + i, { clr = i, count = i, depth = 0, type = 0 } } end
+    local s = require("collectors.gc.streams").new(10)
+    for _, m in ipairs(marks) do s:add(kit.mark(m[1], m[2], m[3])) end
+    assert.same({ 16, 16 }, { s.suspensions.n_instances, s.collections.n_instances })
+    assert.equal("unavailable", s:finish(kit.CLEAN).suspensions.status)
   end)
 end)
 
