@@ -91,7 +91,8 @@ return collector {
     local unsupported = process and process.record and too_old(process.record.runtimeVersion, process.pid)
     if unsupported then return nil, unsupported end
     local result, err = probe.run(ctx, program(), {
-      process = process, path = source.path, duration_ms = args.durationSeconds * 1000, message = "Collecting waits on handles",
+      process = process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
+      message = "Collecting waits on handles",
     })
     if not result then return nil, err end
     unsupported = result.waits.pairs == 0 and result.major and too_old(tostring(result.major))

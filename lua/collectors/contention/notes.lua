@@ -15,16 +15,19 @@ function M.of(result, artifact)
   local notes = { table.unpack(result.notes) }
   if artifact.total == 0 then notes[#notes + 1] = EMPTY end
   if artifact.still.n > 0 then
-    notes[#notes + 1] = ("StillWaiting: %d contentions had not ended when the window did, the longest after %.1f s; only view byBlame "
-      .. "has them."):format(artifact.still.n, artifact.still.longest_ns / 1e9)
+    notes[#notes + 1] = ("StillWaiting: %d of the contentions had not ended when the window did, the longest after %.1f s; only "
+      .. "view byBlame has them."):format(artifact.still.n, artifact.still.longest_ns / 1e9)
   end
   if artifact.before > 0 then
-    notes[#notes + 1] = ("BegunBefore: %d contentions had begun before the window and are left out."):format(artifact.before)
+    notes[#notes + 1] = ("BegunBefore: %d of the contentions had begun before the window and are left out."):format(artifact.before)
   end
   if #artifact.events < artifact.total then
     notes[#notes + 1] = ("EventLimit: the %d longest of %d contentions are kept one by one; all are in the totals and groups.")
       :format(#artifact.events, artifact.total)
   end
+  frames.limit_note(notes, result.locks.by_site, "call sites")
+  frames.limit_note(notes, result.locks.by_lock, "locks")
+  frames.limit_note(notes, result.locks.by_owner, "owners")
   local top = artifact.sites[1]
   if top and top.site.method == frames.UNKNOWN then
     notes[#notes + 1] = frames.NO_NAMES

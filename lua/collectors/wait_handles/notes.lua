@@ -18,15 +18,18 @@ function M.of(result, artifact, recorded)
       or "NoWaits: no wait on a handle ended in the window. A thread that waits all through it sends no event: see collect_thread_snapshot."
   end
   if artifact.inside.n > 0 then
-    notes[#notes + 1] = ("InsideContention: %d waits (%.1f ms) are part of lock contention and counted there only.")
+    notes[#notes + 1] = ("InsideContention: %d more waits (%.1f ms) are part of lock contention and counted there only.")
       :format(artifact.inside.n, artifact.inside.total_ns / 1e6)
   end
   if artifact.still > 0 then
-    notes[#notes + 1] = ("StillWaiting: %d waits had not ended when the window did; they are not in the totals."):format(artifact.still)
+    notes[#notes + 1] = ("StillWaiting: %d of the waits had not ended when the window did; they are not in the totals.")
+      :format(artifact.still)
   end
   if artifact.before > 0 then
-    notes[#notes + 1] = ("BegunBefore: %d waits had begun before the window and are left out."):format(artifact.before)
+    notes[#notes + 1] = ("BegunBefore: %d of the waits had begun before the window and are left out."):format(artifact.before)
   end
+  frames.limit_note(notes, result.waits.by_site, "call sites of waits")
+  frames.limit_note(notes, result.locks.by_site, "call sites of lock contention")
   local top = artifact.sites[1]
   if top and top.site.method == frames.UNKNOWN then
     notes[#notes + 1] = frames.NO_NAMES

@@ -78,6 +78,15 @@ function M.site(stack)
   return { method = frame.name or M.UNKNOWN, module = frame.module or M.UNKNOWN, api = api and api:match("^[^(]+") }
 end
 
+--- Notes that a group of the engine has keys without a row of their own.
+---@param notes string[]
+---@param group table
+---@param what string   what its keys are, several
+function M.limit_note(notes, group, what)
+  if not group.other then return end
+  notes[#notes + 1] = ("GroupLimit: %d more %s have no row of their own; they are in the totals."):format(group.other.keys or 0, what)
+end
+
 --- What tells sites apart.
 ---@param site WaitSite
 function M.key(site) return site.module .. "!" .. site.method end

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- Windows of contention and of waits over recordings, asked through the tools, every answer held against its schema.
 local collect_events = require("tools.collect_events")
+local crypto = require("lunette.crypto")
+local fs = require("lunette.fs")
 local json = require("lunette.json")
 local kit = require("support.framework_kit")
 local query_snapshot = require("tools.query_snapshot")
@@ -25,7 +27,7 @@ local function ctx()
   return made
 end
 
-function M.recording(name) return ("%s/tests/data/recordings/%s.nettrace"):format(sys.home, name) end
+function M.recording(name) return name and ("%s/tests/data/recordings/%s.nettrace"):format(sys.home, name) end
 
 --- Collects over a recording; the envelope, its payload.
 function M.collect(kind, name, more)
@@ -36,6 +38,15 @@ function M.collect(kind, name, more)
   local ok, faults = kit.conforms(envelope, collect_events)
   assert(ok, faults)
   return envelope, envelope.data[M.FIELD[kind]]
+end
+
+--- Calls fn with the path of the first `bytes` of a recording, as a program leaves one that dies.
+function M.cut(name, bytes, fn)
+  local path = ("/tmp/lunette-cut-%s.nettrace"):format(crypto.hex(crypto.random(6)))
+  assert(fs.write_private(path, assert(fs.read(M.recording(name), 1 << 20)):sub(1, bytes)))
+  local ok, why = pcall(fn, path)
+  fs.remove(path)
+  if not ok then error(why, 0) end
 end
 
 --- What is refused; the error.

@@ -142,6 +142,39 @@ describe("collect_events contention, recorded", function()
     end
   end)
 
+  it("says what its limits left out", function()
+    local program = require("collectors.contention.program")
+    local kept = { program.MAX_EVENTS, program.MAX_FOLLOWED, program.MAX_LOCKS }
+    program.MAX_EVENTS, program.MAX_FOLLOWED, program.MAX_LOCKS = 5, 10, 1
+    local envelope, data = collect("fights", { depth = "Detail" })
+    local payload = view(envelope, "byBlame")
+    program.MAX_EVENTS, program.MAX_FOLLOWED, program.MAX_LOCKS = table.unpack(kept)
+    assert.same({ 40, 2, 5 }, { data.totalEvents, data.distinctMonitors, #data.events })
+    assert.is_true(ms(data.events[1].duration) == ms(data.maxContentionDuration))
+    assert.is_true(has_note(data.notes, "EventLimit: the 5 longest of 40 contentions"))
+    assert.is_true(has_note(data.notes, "GroupLimit: 1 more locks"))
+    assert.same({ 10, 1 }, { payload.followedEvents, payload.returned })
+    assert.is_true(has_note(payload.notes, "Followed: owners are those of the last 10 of 40 contentions."))
+    assert.equal(1, payload.locks[1].owners[1].share) -- of what was followed
+  end)
+
+  it("tells of those who still waited, and has no names, when a recording stops half-way", function()
+    waits.cut("fights", 2800, function(path) -- the 31st fight has begun
+      local envelope, data = collect(nil, { traceFilePath = path, depth = "Detail" })
+      assert.same({ 30, 2, 30 }, { data.totalEvents, data.distinctMonitors, #data.events })
+      for _, word in ipairs { "Incomplete", "NoNames", "StillWaiting: 1 of the contentions" } do
+        assert.is_true(has_note(data.notes, word), word)
+      end
+      for _, e in ipairs(data.events) do assert.same({ "(unknown)", "(unknown)" }, { e.callSiteMethod, e.callSiteModule }) end
+      local sites = view(envelope, "byCallSite").callSites
+      assert.same({ 1, "(unknown)", 30, 2 }, { #sites, sites[1].callSiteMethod, sites[1].eventCount, sites[1].distinctMonitors })
+      local still = 0
+      for _, lock in ipairs(view(envelope, "byBlame").locks) do still = still + lock.stillWaiting end
+      assert.equal(1, still)
+      assert.is_nil(envelope.signals)
+    end)
+  end)
+
   it("hints at its views and names the site that stands out", function()
     local envelope = collect("fights")
     assert.same({ "byCallSite", "byBlame", "byOwner" }, {

@@ -49,7 +49,7 @@ describe("collect_events wait-handles, recorded", function()
     for _, name in ipairs { "holds", "net9-holds" } do
       local envelope, data = collect(name)
       assert.same({ 5, 10, 1 }, { data.totalWaits, data.waitsInsideContention, data.waitingThreads }, name)
-      assert.matches("InsideContention: 10 waits", table.concat(data.notes, " "), 1, true)
+      assert.matches("InsideContention: 10 more waits", table.concat(data.notes, " "), 1, true)
       assert.equal("contention", envelope.hints[3].suggestedArguments.kind)
       local payload = view(envelope, "byCallSite")
       assert.same({ 1, "Lunette.Target.Fights.HoldAndWait()", 5 },
@@ -93,6 +93,19 @@ describe("collect_events wait-handles, recorded", function()
     local payload, answer = view(envelope, "whereThreadsWait")
     assert.equal(0, payload.returned)
     assert.matches("No thread with something to do waited", answer.summary, 1, true)
+  end)
+
+  it("tells of those who still waited, and has no names, when a recording stops half-way", function()
+    waits.cut("waits", 2200, function(path) -- the 36th wait has begun
+      local envelope, data = collect(nil, { traceFilePath = path })
+      assert.same({ 35, 1, "(unknown)" }, { data.totalWaits, data.stillWaiting, data.callSites[1].callSiteMethod })
+      local notes = table.concat(data.notes, "\n")
+      for _, word in ipairs { "Incomplete", "NoNames", "StillWaiting: 1 of the waits" } do assert.matches(word, notes, 1, true) end
+      local row = view(envelope, "whereThreadsWait").rows[1]
+      assert.same({ 35, 1, "WaitHandle" }, { row.waits, row.stillWaiting, row.reason })
+      assert.is_true(ms(row.stillWaitingDuration) >= 0)
+      assert.is_nil(row.stack)
+    end)
   end)
 
   it("summary has what the answer has", function()
