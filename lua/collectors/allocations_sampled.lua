@@ -4,6 +4,7 @@
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local estimate = require("collectors.allocations_sampled.estimate")
+local event_names = require("collectors.event_names")
 local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
@@ -144,7 +145,7 @@ local function sentence(artifact, from)
   if total.samples == 0 then return ("%s: no allocation was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
   return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %.1f s%s."):format(what, total.bytes / 1e6,
     estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, artifact.duration_ms / 1000,
-    top.name ~= UNKNOWN and ", mostly " .. top.name or "")
+    top.name ~= UNKNOWN and ", mostly " .. event_names.spoken(top.name) or "")
 end
 
 local function keyed(rows, name)

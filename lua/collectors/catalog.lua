@@ -3,6 +3,7 @@
 -- to the target, none is written there.
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
+local event_names = require("collectors.event_names")
 local gate = require("collectors.event_source.gate")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
@@ -148,7 +149,7 @@ local function sentence(artifact, from)
   local what = from.path and "the recording" or ("process %d"):format(artifact.process_id)
   local top = artifact.catalog[1]
   return ("%d events of %d kinds from %s over %.1f s%s."):format(artifact.total, #artifact.catalog, what, artifact.duration_ms / 1000,
-    top and (", most of them %s (%d)"):format(top.event, top.count) or "")
+    top and (", most of them %s (%d)"):format(event_names.spoken(top.event), top.count) or "")
 end
 
 -- The payload of the busiest source that anybody may open; else of the busiest, with what that takes.
@@ -166,7 +167,8 @@ local function payload_hint(artifact, pid)
 end
 
 return collector {
-  kind = "catalog", handle = "event-catalog", data_field = "catalog", payload = "EventCatalogSnapshot", risk = "low",
+  kind = "catalog", handle = "event-catalog", data_field = "catalog", payload = "EventCatalogSnapshot",
+  risk = { level = "low", side_effects = { "takes the one DiagnosticSource filter of the process while it runs" } },
   check = check, collect = collect, inline = inline, summary = sentence,
   hints = function(artifact, handle_id, pid)
     return {

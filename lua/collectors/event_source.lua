@@ -2,6 +2,7 @@
 -- event_source: the events of one named source with their payload. Which sources a caller may open is decided in event_source/gate.lua.
 local capture = require("collectors.event_source.capture")
 local collector = require("lunette.collector")
+local event_names = require("collectors.event_names")
 local gate = require("collectors.event_source.gate")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
@@ -127,7 +128,7 @@ local function sentence(artifact, from)
   local what = from.path and "the recording" or ("process %d"):format(artifact.process_id)
   local top = artifact.groups[1]
   return ("%d events of %s from %s over %.1f s%s."):format(artifact.total, artifact.provider, what, artifact.duration_ms / 1000,
-    top and (", %d of them %s; %d stored"):format(top.total, top.name, #artifact.events) or "")
+    top and (", %d of them %s; %d stored"):format(top.total, event_names.spoken(top.name), #artifact.events) or "")
 end
 
 return collector {

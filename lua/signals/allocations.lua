@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- allocations.by-type and allocations.by-site: whether one type, or one call site, made most of the allocated bytes. A grouping, never a
 -- diagnosis; silent when nothing stands out or too little was sampled to tell.
+local event_names = require("collectors.event_names")
 local hints = require("lunette.hints")
 
 local M = {}
@@ -28,7 +29,7 @@ function M.of(id, rows, total, handle_id, view)
   for _, row in ipairs(rows) do
     if #buckets == M.BUCKETS then break end
     if row.key and row.key ~= M.UNKNOWN then
-      buckets[#buckets + 1] = { key = row.key, magnitude = row.bytes, unit = "bytes", handle = handle_id }
+      buckets[#buckets + 1] = { key = event_names.spoken(row.key), magnitude = row.bytes, unit = "bytes", handle = handle_id }
     end
   end
   local share = #buckets > 0 and total.bytes > 0 and buckets[1].magnitude / total.bytes or 0

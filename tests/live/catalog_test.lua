@@ -3,6 +3,7 @@
 local during = require("during")
 local events = require("lunette.events")
 local h = require("harness")
+local known = require("known_values")
 
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0", "aot" }
 local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
@@ -115,6 +116,23 @@ local function nothing_happens(skip)
   h.ok(during.notes(data):find("ProviderSilent: no event came from Lunette-Demo, Nobody.", 1, true), "the note: " .. during.notes(data))
 end
 
+--- As fast as two threads can write: what the runtime could not keep is said, and adds up with what came.
+local function flood(skip)
+  local built, why = h.build_target("net10.0")
+  if not built then skip(why) end
+  local target <close> = h.target("net10.0", "flood", 0, { go = false })
+  local envelope, did = during.collect(target, { kind = "catalog", durationSeconds = 4, providers = { "Lunette-Flood" } }, function()
+    target:command("go", "^GOING")
+    h.loop.sleep_ms(1500)
+    target:command("stop")
+    return known.did(target)
+  end)
+  local data = catalog_of(envelope)
+  h.ok(did.events > 100000, "a flood of " .. did.events)
+  h.eq(did.events, data.totalEvents + data.cost.eventsLost, "what came and what was lost")
+  h.eq(data.cost.eventsLost > 0, during.notes(data):find("EventsLost", 1, true) ~= nil, "a loss is said: " .. during.notes(data))
+end
+
 local function target_exits(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
@@ -135,5 +153,6 @@ return {
   { "names of listener events, without their values", web_events },
   { "the recording of a session tells the same", same_from_the_recording },
   { "nothing happens", nothing_happens },
+  { "a flood: what came and what was lost add up", flood },
   { "the target exits in the window", target_exits },
 }

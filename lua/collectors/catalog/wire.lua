@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- How a catalog of events looks on the wire: names, levels, counts and times; no payload value was ever read.
+local event_names = require("collectors.event_names")
 local json = require("lunette.json")
-local levels = require("collectors.event_levels")
 local numbers = require("lunette.numbers")
 
 local M = {}
@@ -15,14 +15,15 @@ local SNAPSHOT_ORDER <const> = {
 
 --- EventCatalogRow.
 function M.row(r)
-  return setmetatable({ providerName = r.provider, eventName = r.event, level = levels.name(r.level), count = numbers.count(r.count) },
-    ROW_ORDER)
+  return setmetatable({
+    providerName = r.provider, eventName = r.event, level = event_names.level(r.level), count = numbers.count(r.count),
+  }, ROW_ORDER)
 end
 
 --- EventCatalogOccurrence.
 function M.occurrence(o)
   return setmetatable({
-    providerName = o.provider, eventName = o.event, level = levels.name(o.level), timestamp = numbers.iso(o.unix // 1000000),
+    providerName = o.provider, eventName = o.event, level = event_names.level(o.level), timestamp = numbers.iso(o.unix // 1000000),
   }, OCCURRENCE_ORDER)
 end
 

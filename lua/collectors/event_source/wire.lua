@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- How the events of one source look on the wire. Counts by name cover what was stored; `total` is of the whole window.
+local event_names = require("collectors.event_names")
 local json = require("lunette.json")
-local levels = require("collectors.event_levels")
 local numbers = require("lunette.numbers")
 
 local M = {}
@@ -17,7 +17,7 @@ local VIEW_ORDER <const> = { __order = { "provider", "totalEvents", "capturedCou
 --- CapturedEvent.
 function M.event(e)
   return setmetatable({
-    timestamp = numbers.iso(e.unix_ns // 1000000), provider = e.provider, eventName = e.name, level = levels.name(e.level),
+    timestamp = numbers.iso(e.unix_ns // 1000000), provider = e.provider, eventName = e.name, level = event_names.level(e.level),
     payload = e.payload,
   }, EVENT_ORDER)
 end
