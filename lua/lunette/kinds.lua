@@ -7,7 +7,7 @@ local text = require("lunette.text")
 local M = {}
 
 -- A view is "name(options)=Payload". An option with ! is required. topN alone takes the kind's default.
-local JOURNEY <const> = "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)=SnapshotJourneyDiff"
+local JOURNEY <const> = "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)=SnapshotJourneyDiff|CompactJourneyDiff"
 local COLLECTION <const> = "CollectionQueryResult"
 
 local by_name = {}   -- compiled when first asked for: most runs need a few of them

@@ -138,7 +138,7 @@ function M.register(registry, base)
     read = function(ctx, uri, vars)
       local entry, err = handles.get(vars.handle:upper())
       if not entry then return nil, errors.protocol(NOT_HERE, err.message, { kind = err.kind, handle = vars.handle }) end
-      local of = kinds.get(entry.kind)
+      local of = kinds.get(type(entry.artifact) == "table" and entry.artifact.of_kind or entry.kind)
       local ok, missing = scopes.check(ctx.principal, of and of.scopes or { semantics = "all", list = {} })
       if not ok then return nil, errors.protocol(NOT_HERE, "This needs the scope " .. missing .. ".", { kind = "PermissionDenied" }) end
       local body

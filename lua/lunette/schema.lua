@@ -140,6 +140,8 @@ end
 
 function build(type_text, defs, bind)
   if bind and bind[type_text] then type_text = bind[type_text] end
+  local one, others = type_text:match("^([%w]+)|(.+)$")
+  if one then return { anyOf = json.array({ build(one, defs, bind), build(others, defs, bind) }) } end
   local item = type_text:match("^(.+)%[%]$")
   if item then return { type = "array", items = build(item, defs, bind) } end
   local inner = type_text:match("^(.+)%?$")

@@ -88,10 +88,13 @@ function M.heap_stats(artifact, limit)
   return rows_of(artifact.heap.rows, function(s) return M.heap_sample(artifact, s) end, limit)
 end
 
+--- All generations of a heap sample together.
+function M.heap_bytes(s) return s.gen0 + s.gen1 + s.gen2 + s.loh + (s.poh or 0) end
+
 function M.heap_sample(artifact, s)
   return setmetatable({
     timestamp = when(artifact, s.at), gen0SizeBytes = s.gen0, gen1SizeBytes = s.gen1, gen2SizeBytes = s.gen2, lohSizeBytes = s.loh,
-    pohSizeBytes = s.poh or 0, totalHeapBytes = s.gen0 + s.gen1 + s.gen2 + s.loh + (s.poh or 0), promotedBytes = s.promoted,
+    pohSizeBytes = s.poh or 0, totalHeapBytes = M.heap_bytes(s), promotedBytes = s.promoted,
     finalizationSurvivors = s.survivors, pinnedObjectCount = s.pinned, gcHandleCount = s.handles,
   }, HEAP_ORDER)
 end

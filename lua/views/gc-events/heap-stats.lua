@@ -6,10 +6,9 @@ local view = require("lunette.view")
 local ORDER <const> = { __order = { "returned", "trend", "samples" } }
 
 local function trend_of(first, last)
-  local function total(s) return s.gen0 + s.gen1 + s.gen2 + s.loh + (s.poh or 0) end
   return {
     gen2DeltaBytes = last.gen2 - first.gen2, lohDeltaBytes = last.loh - first.loh, pohDeltaBytes = (last.poh or 0) - (first.poh or 0),
-    totalHeapDeltaBytes = total(last) - total(first), pinnedObjectCountDelta = last.pinned - first.pinned,
+    totalHeapDeltaBytes = snapshot.heap_bytes(last) - snapshot.heap_bytes(first), pinnedObjectCountDelta = last.pinned - first.pinned,
     gcHandleCountDelta = last.handles - first.handles,
   }
 end
