@@ -4,11 +4,9 @@ local counter_notes = require("collectors.counters.notes")
 local crypto = require("lunette.crypto")
 local errors = require("lunette.errors")
 local event_counters = require("collectors.counters.event_counters")
-local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local meters = require("collectors.counters.meters")
 local probe = require("lunette.probe")
-local proc = require("lunette.proc")
 local program = require("collectors.counters.program")
 local window = require("collectors.window")
 
@@ -23,7 +21,6 @@ M.MAX_HISTOGRAMS = 200    -- asked of the target, which keeps some kilobytes for
 M.GRACE_MS = 800          -- past the window, for an interval that is due and not yet here
 M.BUFFER_MB = 16
 M.QUEUE = 20000           -- events that may wait for the collector
-local ENDING_MS <const> = 1500         -- for a process that closed its stream to end, before it is said to live on
 local LEVEL <const> = 4
 local TIME_SERIES_VALUES <const> = 0x2 -- of System.Diagnostics.Metrics
 local PROCESSOR_COUNT <const> = 0x2    -- of System.Runtime: without it the one-shot event does not come (8.0, 9.0, 10.0)
@@ -132,23 +129,10 @@ local function capture(ctx, source, plan)
   return state
 end
 
--- Whether the process of a stream that ended early still runs. A process closes its streams before it ends: it gets time to.
-local function lives(source, state)
-  if state.result.ended ~= "stream-end" or not source.process then return false end
-  local give_up = loop.now_ms() + ENDING_MS
-  repeat
-    local stat = proc.stat(source.process.pid)
-    if not stat or stat.state == "Z" or stat.state == "X" then return false end
-    if source.process.start_time and stat.start_time ~= source.process.start_time then return false end
-    loop.sleep_ms(20)
-  until loop.now_ms() >= give_up
-  return true
-end
-
 local function artifact_of(source, plan, state)
   local notes, result = plan.notes, state.result
   local counters, series = state.counters:finish(), state.meters:finish()
-  window.notes(result, state.spec, notes, state.lives)
+  window.notes(result, state.spec, notes)
   counter_notes.add(notes, plan, state, series)
   local summary = result.summary
   return {
@@ -190,10 +174,9 @@ function M.collect(ctx, source, options)
     return nil, errors.invalid("traceFilePath", ("%s holds no event that can be read: %s."):format(source.path:match("[^/]+$"),
       summary.incomplete_reason or "it is empty"))
   end
-  state.lives = lives(source, state)
   local artifact = artifact_of(source, plan, state)
   if state.result.ended == "stream-end" and source.process and #artifact.counters == 0 and #artifact.meters == 0 then
-    if state.lives then
+    if state.result.lives then
       return nil, errors.new("EndpointUnavailable", ("Process %d runs, but its event stream ended %.1f s into the window, before it "
         .. "told a counter%s."):format(source.process.pid, state.result.elapsed_ms / 1000,
         state.result.summary.incomplete_reason and " (" .. state.result.summary.incomplete_reason .. ")" or ""),

@@ -4,6 +4,7 @@
 local cost = require("lunette.cost")
 local events = require("lunette.events")
 local loop = require("lunette.loop")
+local proc = require("lunette.proc")
 local progress = require("lunette.progress")
 
 local M = {}
@@ -12,6 +13,7 @@ M.STOP_MS = 5000    -- how long a stopped session may take to drain before the r
 M.TICK_MS = 500     -- longest wait without a look at the clock
 M.MAX_EVENTS = 5000000 -- taken in one window: weeks of counters, or a file made to keep us busy
 M.SETTLE_MS = 1500  -- a program younger than this may still be starting: enabling counters then has hung runtimes (dotnet/runtime 105682)
+M.ENDING_MS = 1500  -- for a process that closed its stream to end, before it is said to live on
 local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 
 ---@class WindowSpec
@@ -22,6 +24,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field interrupted? fun(): boolean    ends the window early
 ---@field on_event fun(event: table)
 ---@field message string         of the progress reports
+---@field process TargetProcess?  the one behind open.pid
 ---@field priced boolean?        measure what it costs, though it has no program
 ---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
 
@@ -30,6 +33,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field elapsed_ms integer
 ---@field started_unix_ms integer
 ---@field summary table          of the source, see docs/native-api.md
+---@field lives boolean?         the process still runs although its stream ended
 ---@field reduced table?         what the program of spec.open holds
 ---@field cost LunetteCost?      of a window with a program, or a priced one
 
@@ -81,6 +85,18 @@ function M.settle(process)
   return loop.sleep_ms(math.min(wait, M.SETTLE_MS))
 end
 
+-- Whether the process of a stream that ended early still runs. A process closes its streams before it ends: it gets time to.
+local function lives(process)
+  local give_up = loop.now_ms() + M.ENDING_MS
+  repeat
+    local stat = proc.stat(process.pid)
+    if not stat or stat.state == "Z" or stat.state == "X" then return false end
+    if process.start_time and stat.start_time ~= process.start_time then return false end
+    loop.sleep_ms(20)
+  until loop.now_ms() >= give_up
+  return true
+end
+
 --- Runs a window.
 ---@param ctx table
 ---@param spec WindowSpec
@@ -112,6 +128,7 @@ function M.run(ctx, spec)
   end
   return {
     cost = meter and meter:finish(summary, spec.open.path and summary.duration_ns // 1000000 or elapsed),
+    lives = ended == "stream-end" and spec.open.pid ~= nil and lives(spec.process or { pid = spec.open.pid }),
     reduced = reduced, ended = ended, elapsed_ms = elapsed, summary = summary,
     started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
   }
@@ -121,14 +138,13 @@ end
 ---@param result WindowResult
 ---@param spec { duration_ms: integer? }
 ---@param notes string[]
----@param lives? boolean   the process still runs although its stream ended
-function M.notes(result, spec, notes, lives)
+function M.notes(result, spec, notes)
   local s = result.summary
   if spec.duration_ms and result.ended == "stream-end" then
     notes[#notes + 1] = ("%s %.1f s into a window of %.1f s%s; values are those seen until then."):format(
-      lives and "StreamEnded: the process runs, but its event stream ended" or "ProcessEnded: the event stream ended",
+      result.lives and "StreamEnded: the process runs, but its event stream ended" or "ProcessEnded: the event stream ended",
       result.elapsed_ms / 1000, spec.duration_ms / 1000,
-      lives and s.incomplete_reason and " (" .. s.incomplete_reason .. ")" or "")
+      result.lives and s.incomplete_reason and " (" .. s.incomplete_reason .. ")" or "")
   end
   if result.ended == "event-limit" then
     notes[#notes + 1] = ("EventLimitReached: the window ended after %d events."):format(M.MAX_EVENTS)

@@ -76,7 +76,7 @@ function M.run(ctx, program, options)
   local spec = {
     open = open_options(program, options), duration_ms = not options.path and options.duration_ms or nil, grace_ms = options.grace_ms,
     complete = options.complete, interrupted = options.interrupted, message = options.message or ("Collecting " .. program.name),
-    on_event = rows_to(program), beside = early_names(options), pid = options.process and options.process.pid,
+    on_event = rows_to(program), beside = early_names(options), process = options.process,
   }
   local done, err = window.run(ctx, spec)
   if not done then return nil, err end

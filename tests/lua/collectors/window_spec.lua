@@ -79,7 +79,8 @@ describe("collectors.window", function()
     local spec = { duration_ms = 5000 }
     local result = run({ { 1 }, { kind = "NotFound" }, summary = { complete = false, incomplete_reason = "malformed block" } }, spec)
     local notes = {}
-    window.notes(result, spec, notes, true)
+    result.lives = true
+    window.notes(result, spec, notes)
     assert.matches("^StreamEnded: the process runs, but its event stream ended .+ %(malformed block%); values", notes[1])
   end)
 
