@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- threadpool.starvation: the runtime added pool threads because queued work made no progress, or because pool threads blocked on tasks.
--- Only reasons that the runtime gave count; how the pool grew is no evidence.
+-- Only reasons that the runtime gave count; how the pool grew is no evidence. CooperativeBlocking is the reason for threads that are added
+-- while others block, and for taking them back.
 local adjustments = require("collectors.threadpool.adjustments")
 local hints = require("lunette.hints")
 

@@ -15,7 +15,7 @@ describe("collect_events kind=threadpool, recorded", function()
     assert.same({ 40, 0 }, { pool.queueWait.matched, pool.queueWait.notDequeued })
     assert.is_true(pool.queueWait.maxMs > 4150 and pool.queueWait.maxMs < 4250) -- fourteen rounds of 300 ms
     assert.same({ workerMinThreads = 2, workerMaxThreads = 32767, iocpMinThreads = 1, iocpMaxThreads = 1000 }, pool.effectiveSettings)
-    assert.is_nil(envelope.signals)
+    assert.same({ "threadpool.queue-wait", 1 }, { envelope.signals[1].signal, #envelope.signals })
   end)
 
   it("has the adjustments that the runtime reported, to the millisecond", function()
