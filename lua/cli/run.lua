@@ -35,8 +35,8 @@ the program's own, signals reach it, and its exit code is ours. When it has ende
   --config FILE     a Lua configuration file
   --resume PID      let a runtime go on that waits at its own socket (started with DOTNET_DefaultDiagnosticPortSuspend=1)
 
-The first .NET process is watched; others that the program starts run on at once. So name the program itself: dotnet app.dll or ./app, not
-dotnet run, which is a program that builds and starts another. Counters are collected once the runtime is up.
+The first .NET process is watched; others that the program starts run on at once. dotnet run, watch and test are seen through: the program
+that they start is the first. Counters are collected once the runtime is up.
 
 Exit code: the program's; 128 + N when signal N ended it; 126, 127 when it cannot be started; 2 when the call cannot be understood.
 ]==]
@@ -292,10 +292,6 @@ local function run(plan)
   local others = started:others()
   if others > 0 then
     say(("the program started %d more .NET process%s, which ran unobserved"):format(others, others == 1 and "" or "es"))
-  end
-  if started.sdk then
-    say(("%s is a program of the SDK, which builds yours and starts it as another process: the SDK was watched. Run the built "
-      .. "program: dotnet with the path of its .dll"):format(started.sdk))
   end
   started.port:close()
   return exit_code(started.exit)

@@ -135,10 +135,6 @@ local function launch_notes(notes, started, ended)
     notes[#notes + 1] = ("OtherRuntimes: the program started %d more .NET process%s, which ran on unobserved. Launch the one that matters "
       .. "itself."):format(started.n_others, started.n_others == 1 and "" or "es")
   end
-  if started.sdk then
-    notes[#notes + 1] = ("SdkProcess: %s is a program of the SDK, which builds yours and starts it as another process; this is the SDK's "
-      .. "start. Launch the built program: dotnet with the path of its .dll."):format(started.sdk)
-  end
 end
 
 local function di_notes(notes, artifact)

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- launch: starts a program so that its .NET runtime waits for us before its first managed instruction, and ends it again.
 local errors = require("lunette.errors")
+local fs = require("lunette.fs")
 local hints = require("lunette.hints")
 local ipc = require("lunette.ipc")
 local log = require("lunette.log")
@@ -18,6 +19,8 @@ M.RESUME_MS = 5000       -- for a runtime to answer that it goes on
 M.LOG_LINES = 2000       -- of the console, to our log; what follows is dropped and counted
 M.KEPT_LINES = 10        -- of the console, for the message of an early end
 M.KEPT_BYTES = 200       -- of such a line
+local MAX_CMDLINE <const> = 65536
+local INFO_MS <const> = 2000 -- for a runtime to tell what it is
 local AREA <const> = "launch"
 local PORTS <const> = "DOTNET_DiagnosticPorts"
 local SUSPEND <const> = "DOTNET_DefaultDiagnosticPortSuspend"
@@ -28,11 +31,11 @@ local SWITCHES <const> = {
 
 -- Variables of a server that are no business of what it starts: its own tokens. By pattern.
 local OURS <const> = { "^MCP_BEARER_TOKEN$", "^Auth__BearerTokens" }
--- What `dotnet WORD` does with a process of the SDK, which builds and starts the program as another one.
-local SDK_WORDS <const> = {
-  run = true, watch = true, test = true, build = true, publish = true, msbuild = true, restore = true, pack = true, clean = true,
-  tool = true,
-}
+-- Commands of the SDK that start the program as another process.
+local SDK_COMMANDS <const> = { run = true, watch = true, test = true }
+-- Those of the SDK's own programs that start the one, by their entry assembly. Its others (MSBuild, compilers) lie in its folder.
+local SDK_STARTERS <const> = { dotnet = true, ["dotnet-watch"] = true, ["vstest.console"] = true }
+local SDK_FOLDER <const> = "/sdk/%d[^/]*/" -- …/dotnet/sdk/10.0.100/…
 
 ---@class LaunchOptions
 ---@field argv string[]            without a slash, the program is looked for in PATH
@@ -47,7 +50,7 @@ local SDK_WORDS <const> = {
 ---@field pid integer              of the program
 ---@field process_id integer?      of its runtime: the same, unless the program starts another
 ---@field exit { code: integer?, signal: integer? }?   once it has ended
----@field sdk string?              the command of the SDK that it is
+---@field passed integer           processes of the SDK that came before the program
 ---@field tail string[]            the last lines of its console, with console = "log"
 local Launched = {}
 Launched.__index = Launched
@@ -135,6 +138,11 @@ end
 local NEXT <const> = "inspect_process"
 
 local function ended_early(self)
+  if self.passed > 0 then
+    return errors.new("ProcessExited", ("%s ended %s before the program that it should start connected; %d process%s of the SDK came.%s")
+      :format(self.name, M.ending(self.exit), self.passed, self.passed == 1 and "" or "es", last_words(self)),
+      { process_id = self.pid, hints = {} })
+  end
   return errors.new("ProcessExited", ("%s ended %s before a .NET runtime connected: it is no .NET program, or it failed before its "
     .. "runtime was up.%s"):format(self.name, M.ending(self.exit), last_words(self)),
     { process_id = self.pid, hints = { hints.new(NEXT, "See which .NET processes there are.", { view = "list" }) } })
@@ -173,12 +181,23 @@ local function first_of(self, timeout_ms)
   return first.runtime
 end
 
---- "dotnet run" for a command that starts the SDK, whose process would then be the one that is watched; nil for any other.
+--- Whether a command is one of the SDK that starts the program as another process (dotnet run).
 ---@param argv string[]
----@return string?
-function M.sdk_command(argv)
-  if argv[1]:match("[^/]+$") ~= "dotnet" or not SDK_WORDS[argv[2] or ""] then return nil end
-  return "dotnet " .. argv[2]
+function M.is_sdk_command(argv)
+  return argv[1]:match("[^/]+$") == "dotnet" and SDK_COMMANDS[argv[2] or ""] == true
+end
+
+-- Lets the SDK's own processes pass. True when this one was.
+local function pass_sdk(self, runtime)
+  if not self.sdk or runtime.gone then return false end
+  local info = ipc.process_info(runtime.pid, INFO_MS)
+  local starts = info ~= nil and SDK_STARTERS[info.entrypoint or ""] == true
+  local words = fs.read(("/proc/%d/cmdline"):format(runtime.pid), MAX_CMDLINE) or ""
+  local program = words:match("^[^%z]*%z?[^%z]*%z?[^%z]*") -- of "dotnet exec …/MSBuild.dll" too
+  if not starts and not program:find(SDK_FOLDER) then return false end
+  self.port:skip(starts)
+  self.passed = self.passed + 1
+  return true
 end
 
 --- Starts a program and waits until its runtime is held. However the calling task ends, an owned program is ended with it.
@@ -206,15 +225,16 @@ function M.start(options)
     return nil, start_failed(options, err)
   end
   local self = setmetatable({ child = child, pid = child.pid, port = port, name = options.argv[1], owned = options.owned, tail = {},
-    sdk = M.sdk_command(options.argv) },
+    sdk = M.is_sdk_command(options.argv), passed = 0 },
     Launched)
   self.ending = loop.spawn(function() self.exit = child:wait() end)
   if console == "lines" then self.pumping = loop.spawn(pump, self) end
   if options.owned then loop.on_cleanup(function() self:finish(true) end) end
   if options.on_start then options.on_start(self) end
   local seconds = options.connect_s or M.CONNECT_S
+  local deadline = loop.now_ms() + seconds * 1000
   local runtime
-  runtime, err = first_of(self, math.floor(seconds * 1000))
+  repeat runtime, err = first_of(self, math.max(1, math.floor(deadline - loop.now_ms()))) until not runtime or not pass_sdk(self, runtime)
   if runtime and not runtime.gone then
     self.process_id = runtime.pid
     by_process[runtime.pid] = self
@@ -228,7 +248,7 @@ function M.start(options)
 end
 
 --- Whether the runtime waits still: nothing of the program has run.
-function Launched:is_held() return self.port:stats().resumed == 0 end
+function Launched:is_held() return self.port:stats().held end
 
 --- Lets the runtime go on without a session. True, or nil, err.
 function Launched:resume()
@@ -237,7 +257,7 @@ function Launched:resume()
 end
 
 --- How many .NET processes the program has started beside the first; they were not held.
-function Launched:others() return math.max(0, self.port:stats().runtimes - 1) end
+function Launched:others() return math.max(0, self.port:stats().runtimes - 1 - self.passed) end
 
 --- Ends the program (SIGTERM, then SIGKILL, to all of its process group) and takes the port away. May be called again. A task that is
 --- cancelled may not wait any more: its cleanup does it.

@@ -76,13 +76,17 @@ function Port:wait(timeout_ms) end
 --- Lets the first runtime go on, now or when it comes. Returns at once; the first session opened on it does the same once it is armed.
 function Port:release() end
 
+--- The first runtime is not the one that is waited for: it goes on, and the next one to come is the first.
+---@param keep_variable? boolean   what it starts shall come here too, although the port restores the variable
+function Port:skip(keep_variable) end
+
 --- Waits until the first runtime has answered that it goes on.
 ---@param timeout_ms integer
 ---@return true?
 ---@return LunetteErr? err
 function Port:wait_resumed(timeout_ms) end
 
----@return { runtimes: integer, resumed: integer, rejected: integer, dropped: integer }
+---@return { runtimes: integer, resumed: integer, rejected: integer, dropped: integer, held: boolean }
 ---@nodiscard
 function Port:stats() end
 

@@ -288,6 +288,21 @@ static void release(ipc_port *p, const uint8_t *cookie)
 
 void ipc_port_release(ipc_port *p) { release(p, NULL); }
 
+void ipc_port_skip(ipc_port *p, bool keep_variable)
+{
+    pthread_mutex_lock(&p->lock);
+    port__runtime *r = p->first;
+    p->first = NULL;
+    p->release_first = false;
+    if (r) {
+        r->restored = r->restored || keep_variable;
+        r->wanted = true;
+        port__resume(p, r);
+    }
+    pthread_mutex_unlock(&p->lock);
+    wake(p);
+}
+
 void ipc__port_armed(const ipc_endpoint *ep)
 {
     if (ep->port) release(ep->port, ep->cookie);
@@ -297,6 +312,7 @@ ipc_port_stats ipc_port_stats_of(ipc_port *p)
 {
     pthread_mutex_lock(&p->lock);
     ipc_port_stats s = p->stats;
+    s.held = p->first && !p->first->is.resumed && !p->first->is.gone;
     pthread_mutex_unlock(&p->lock);
     return s;
 }

@@ -52,12 +52,16 @@ typedef struct ipc_port_stats {
     unsigned resumed;  /* of these, told to go on */
     unsigned rejected; /* connections of another user, or that said something else */
     unsigned dropped;  /* connections closed because a limit was met */
+    bool held;         /* the first runtime is there, and waits still */
 } ipc_port_stats;
 /* Waits for the first runtime. ERR_TIMEOUT, ERR_CANCELLED. */
 int ipc_port_wait(ipc_port *p, int64_t deadline_ns, const ipc_cancel *c, ipc_port_runtime *out, err *e);
 /* Tells the first runtime, now or when it comes, to go on. Returns at once; also done by the first session that is
  * opened through the port, once the runtime has armed it. */
 void ipc_port_release(ipc_port *p);
+/* The first runtime is not the one that is waited for: it is told to go on, and the next one to come is the first.
+ * keep_variable: the variable stays in it although the port restores it, so that the programs it starts come here. */
+void ipc_port_skip(ipc_port *p, bool keep_variable);
 /* Waits until the first runtime has answered that it goes on. ERR_PROCESS_EXITED, ERR_TIMEOUT, ERR_CANCELLED. */
 int ipc_port_wait_resumed(ipc_port *p, int64_t deadline_ns, const ipc_cancel *c, err *e);
 ipc_port_stats ipc_port_stats_of(ipc_port *p);

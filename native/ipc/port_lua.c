@@ -123,6 +123,14 @@ static int l_release(lua_State *L)
     return 0;
 }
 
+/* port:skip(keep_variable?) */
+static int l_skip(lua_State *L)
+{
+    ipc_port **box = check_port(L);
+    if (*box) ipc_port_skip(*box, lua_toboolean(L, 2));
+    return 0;
+}
+
 static int l_stats(lua_State *L)
 {
     ipc_port **box = check_port(L);
@@ -131,11 +139,13 @@ static int l_stats(lua_State *L)
         const char *name;
         unsigned n;
     } all[] = {{"runtimes", s.runtimes}, {"resumed", s.resumed}, {"rejected", s.rejected}, {"dropped", s.dropped}};
-    lua_createtable(L, 0, 4); // stats
+    lua_createtable(L, 0, 5); // stats
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         lua_pushinteger(L, all[i].n);
         lua_setfield(L, -2, all[i].name);
     }
+    lua_pushboolean(L, s.held);
+    lua_setfield(L, -2, "held");
     return 1;
 }
 
@@ -184,8 +194,9 @@ static int l_listen(lua_State *L)
 
 void port_lua__register(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"wait", l_wait},   {"release", l_release}, {"wait_resumed", l_wait_resumed},
-                                       {"stats", l_stats}, {"close", l_close},     {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"wait", l_wait},   {"release", l_release}, {"skip", l_skip}, {"wait_resumed", l_wait_resumed},
+        {"stats", l_stats}, {"close", l_close},     {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
     luaL_newmetatable(L, PORT_TYPE); // … meta
     luaL_setfuncs(L, meta, 0);

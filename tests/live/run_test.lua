@@ -142,6 +142,39 @@ local function children(skip)
   h.ok(err:find("started 1 more .NET process, which ran unobserved", 1, true), err)
 end
 
+local PROJECT <const> = [[
+<Project Sdk="Microsoft.NET.Sdk">
+  <PropertyGroup><OutputType>Exe</OutputType><TargetFramework>net10.0</TargetFramework></PropertyGroup>
+</Project>
+]]
+-- Tells what it and its child see of the variable, and ends with 7.
+local PROGRAM <const> = [[
+using System;
+using System.Diagnostics;
+Console.WriteLine("own=" + Environment.GetEnvironmentVariable("DOTNET_DiagnosticPorts") + " args=" + string.Join(",", args));
+var start = new ProcessStartInfo("sh") { UseShellExecute = false };
+start.ArgumentList.Add("-c");
+start.ArgumentList.Add("echo child=$DOTNET_DiagnosticPorts");
+Process.Start(start)!.WaitForExit();
+return 7;
+]]
+
+--- The SDK's own processes pass; the program that it builds and starts is watched, and does not see our port.
+local function dotnet_run(skip)
+  built(skip, "net10.0") -- so there is an SDK
+  local dir = h.scratch()
+  assert(h.fs.write_private(dir .. "/seen.csproj", PROJECT))
+  assert(h.fs.write_private(dir .. "/Program.cs", PROGRAM))
+  local script = "cd \"$0\"; export MSBUILDDISABLENODEREUSE=1 DOTNET_CLI_USE_MSBUILD_SERVER=0; "
+    .. "exec \"$1\" run -o report.json -- dotnet run --property:UseSharedCompilation=false -- a b"
+  local done = assert(h.loop.exec { argv = { "sh", "-c", script, dir, h.lunette }, timeout_ms = 300000 })
+  h.eq(7, done.code, "exit code: " .. done.stdout .. done.stderr)
+  h.ok(done.stdout:find("own= args=a,b\nchild=\n", 1, true), "the variable is as it was: " .. done.stdout)
+  local data = report_of(dir .. "/report.json").data.startup
+  h.eq("seen", data.assemblies[2].name:match("^[^,]+"), "the program's own assembly is the second one")
+  h.eq(true, data.launched, "from its first instruction")
+end
+
 --- A key of the terminal reaches the program once, and the report still comes.
 local function terminal(skip)
   built(skip, "net10.0")
@@ -190,7 +223,8 @@ end
 local cases = {
   { "counters, once the runtime is up", counters }, { "a window shorter than the program", window_shorter_than_the_program },
   { "signals are handed on", signals }, { "the program is killed", killed_program }, { "a script with two runtimes", children },
-  { "Ctrl-C at a terminal", terminal }, { "resume of one that waits elsewhere", waits_elsewhere },
+  { "Ctrl-C at a terminal", terminal },
+  { "dotnet run is seen through", dotnet_run }, { "resume of one that waits elsewhere", waits_elsewhere },
 }
 for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "known exceptions, " .. runtime, exceptions(runtime) }

@@ -45,7 +45,7 @@ describe("ipc.listen", function()
       assert.equal("Cancelled", err.kind)
     end
     port:release() -- of whoever comes
-    assert.same({ runtimes = 0, resumed = 0, rejected = 0, dropped = 0 }, port:stats())
+    assert.same({ runtimes = 0, resumed = 0, rejected = 0, dropped = 0, held = false }, port:stats())
   end)
 
   it("answers that it is closed", function()

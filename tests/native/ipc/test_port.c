@@ -304,6 +304,7 @@ static void the_first_runtime_is_held_and_the_others_go_on(void **state)
     assert_int_equal(first.nspid, 4711);   /* the runtime's */
     assert_int_equal(first.cookie[15], 1);
     assert_false(first.resumed || first.gone);
+    assert_true(ipc_port_stats_of(p).held);
     runtime_start(&b, p, 2);
     runtime_start(&c, p, 3);
     assert_int_equal(command(&b, 1), IPC_RESUME);
@@ -316,6 +317,7 @@ static void the_first_runtime_is_held_and_the_others_go_on(void **state)
     assert_int_equal(ipc_port_wait_resumed(p, deadline_in_ms(5000), NULL, NULL), 0);
     assert_int_equal(command(&a, 1), IPC_RESUME);
     assert_true(wait_first(p).resumed);
+    assert_false(ipc_port_stats_of(p).held);
     ipc_port_release(p); /* once is enough */
     ipc_port_stats s = ipc_port_stats_of(p);
     assert_int_equal(s.runtimes, 3);
@@ -390,6 +392,35 @@ static void the_variable_is_as_it_was_before_a_runtime_goes_on(void **state)
         assert_int_equal(a.n, 2);
         assert_int_equal(b.n, 2);
     }
+}
+
+static void a_runtime_that_is_skipped_makes_room_for_the_next(void **state)
+{
+    (void)state;
+    int fds = count_fds(), threads = count_threads();
+    ipc_port *p = open_restoring(NULL);
+    runtime a = {0}, b = {0}, c = {0};
+    runtime_start(&a, p, 1);
+    (void)wait_first(p);
+    ipc_port_skip(p, true);
+    assert_int_equal(command(&a, 1), IPC_RESUME); /* with its variable */
+    runtime_start(&b, p, 2);
+    assert_int_equal(wait_first(p).cookie[0], 2);
+    assert_int_equal(b.n, 0);
+    ipc_port_skip(p, false);
+    assert_int_equal(command(&b, 1), IPC_SET_ENVIRONMENT);
+    assert_int_equal(command(&b, 2), IPC_RESUME);
+    ipc_port_skip(p, true); /* nobody is first */
+    runtime_start(&c, p, 3);
+    assert_int_equal(wait_first(p).cookie[0], 3);
+    assert_int_equal(ipc_port_wait_resumed(p, deadline_in_ms(30), NULL, NULL), -ERR_TIMEOUT);
+    ipc_port_release(p);
+    assert_int_equal(ipc_port_wait_resumed(p, deadline_in_ms(5000), NULL, NULL), 0);
+    ipc_port_close(p);
+    runtime_end(&a);
+    runtime_end(&b);
+    runtime_end(&c);
+    assert_nothing_leaked(fds, threads);
 }
 
 static void closing_does_not_stop_at_the_variable(void **state)
@@ -717,6 +748,7 @@ int main(void)
         cmocka_unit_test(a_release_before_the_runtime_came_counts),
         cmocka_unit_test(closing_lets_go_who_is_held),
         cmocka_unit_test(the_variable_is_as_it_was_before_a_runtime_goes_on),
+        cmocka_unit_test(a_runtime_that_is_skipped_makes_room_for_the_next),
         cmocka_unit_test(closing_does_not_stop_at_the_variable),
         cmocka_unit_test(a_session_is_armed_before_the_runtime_goes_on),
         cmocka_unit_test(a_session_that_is_refused_releases_nobody),
