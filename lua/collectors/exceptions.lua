@@ -9,7 +9,7 @@ local by_type = require("signals.exceptions_by_type")
 local probe = require("lunette.probe")
 local rows = require("collectors.exceptions.rows")
 
-local MAX_INLINE_TYPES <const> = 100 -- at Summary; the handle has all
+local MAX_INLINE_TYPES <const> = 50 -- at Summary; the handle has all
 local ERROR_LEVEL <const> = 2        -- of the throw event; catch, finally and filter events would come from 4 on
 
 local function program(kept)

@@ -99,29 +99,29 @@ local OBSERVATION_ORDER <const> = {
     "exitObservedInWindow", "lastObservedException",
   },
 }
-local MAX_INLINE_TYPES <const> = 100
+local MAX_INLINE_TYPES <const> = 50
 
-local function wire_observation(o)
+local function wire_observation(o, limits)
   return setmetatable({
     streamCompleted = o.stream_completed, transportLoss = o.transport_loss, parserErrorType = o.parser_error, stopErrorType = o.stop_error,
     drainCompleted = o.drain_completed, crashMarkerObserved = o.marker, exitObservedInWindow = o.exit_in_window,
-    lastObservedException = rows.wire_row(o.last, rows.INLINE_FRAMES),
+    lastObservedException = rows.wire_row(o.last, limits),
   }, OBSERVATION_ORDER)
 end
 
 --- CrashGuardSnapshot; `summary`: without the single exceptions.
 function M.wire(artifact, summary)
   local notes = json.array({ table.unpack(artifact.notes) })
-  local limit = summary and MAX_INLINE_TYPES or nil
+  local limit, limits = summary and MAX_INLINE_TYPES or nil, summary and rows.SHORT or rows.ROW
   if limit and #artifact.by_type > limit then
     notes[#notes + 1] = ("Inline: %d more types are behind the handle: query_snapshot(view=\"summary\")."):format(#artifact.by_type - limit)
   end
   return setmetatable({
     processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
     processExited = artifact.exited, exitCode = artifact.exit_code, unhandledExceptionObserved = artifact.unhandled,
-    finalException = rows.wire_row(artifact.final, rows.INLINE_FRAMES), totalExceptions = artifact.total,
+    finalException = rows.wire_row(artifact.final, limits), totalExceptions = artifact.total,
     byType = rows.wire_counts(artifact.by_type, limit), exceptions = summary and json.array({}) or rows.wire_rows(artifact.recent),
-    recentCap = artifact.recent_cap, notes = notes, observation = wire_observation(artifact.observation), cost = artifact.cost,
+    recentCap = artifact.recent_cap, notes = notes, observation = wire_observation(artifact.observation, limits), cost = artifact.cost,
   }, ORDER)
 end
 
@@ -129,7 +129,7 @@ end
 function M.wire_summary(artifact)
   return setmetatable({
     processExited = artifact.exited, exitCode = artifact.exit_code, unhandledExceptionObserved = artifact.unhandled,
-    finalException = rows.wire_row(artifact.final, rows.INLINE_FRAMES), byType = rows.wire_counts(artifact.by_type),
+    finalException = rows.wire_row(artifact.final, rows.ROW), byType = rows.wire_counts(artifact.by_type),
     notes = json.array({ table.unpack(artifact.notes) }),
   }, SUMMARY_ORDER)
 end

@@ -4,6 +4,7 @@ local json = require("lunette.json")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local redaction = require("lunette.redaction")
+local sys = require("lunette.sys")
 
 local M = {}
 
@@ -13,7 +14,10 @@ M.UNKNOWN_TYPE = "<unknown>"
 M.MAX_TYPES = 4096     -- told apart; the rest is counted together
 M.MAX_ROWS = 100000    -- kept of single throws, whatever maxRecent asks
 M.MAX_SITES = 100      -- kept of throw sites
-M.INLINE_FRAMES = 12   -- of a stack in a row of many
+-- How much of a throw is shown: in a row of many, and in a short answer. Elsewhere all of it.
+M.ROW = { frames = 12, frame_bytes = 400, message_bytes = 4096 }
+M.SHORT = { frames = 8, frame_bytes = 200, message_bytes = 512 }
+local WHOLE <const> = { frames = math.huge, frame_bytes = math.huge, message_bytes = math.huge }
 -- The runtime's own frames between the throw and the one who threw: managed exception handling of .NET 9 and later.
 M.MACHINERY = { "System.Runtime.EH." }
 
@@ -179,10 +183,15 @@ local function first(list, limit, map)
   return rows
 end
 
---- At most `limit` of the frames; the last line says how many more there are.
-local function wire_frames(frames, limit)
+local function cut(text, bytes)
+  return #text <= bytes and text or sys.utf8_cut(text, bytes - #CUT) .. CUT
+end
+
+--- The first frames; the last line says how many more there are.
+local function wire_frames(frames, limits)
   if not frames then return nil end
-  local list = json.array(table.move(frames, 1, math.min(#frames, limit or #frames), 1, {}))
+  local list = json.array({})
+  for i = 1, math.min(#frames, limits.frames) do list[i] = cut(frames[i], limits.frame_bytes) end
   if #frames > #list then list[#list + 1] = ("(%d more)"):format(#frames - #list) end
   return list
 end
@@ -199,17 +208,19 @@ end
 
 --- ManagedExceptionEvent, which is also CrashGuardException; nil for nil.
 ---@param e ThrownException?
----@param frames integer?   most of the stack; nil: all
-function M.wire_row(e, frames)
+---@param limits table?   M.ROW, M.SHORT; nil: all of it
+function M.wire_row(e, limits)
   if not e then return nil end
+  limits = limits or WHOLE
   return setmetatable({
-    timestamp = numbers.iso(e.at_ms), exceptionType = e.type, exceptionMessage = e.message, exceptionHResult = ("0x%08X"):format(e.hresult),
-    threadId = e.thread, flags = e.flags and json.array({ table.unpack(e.flags) }), stack = wire_frames(e.frames, frames),
+    timestamp = numbers.iso(e.at_ms), exceptionType = e.type, exceptionMessage = cut(e.message, limits.message_bytes),
+    exceptionHResult = ("0x%08X"):format(e.hresult),
+    threadId = e.thread, flags = e.flags and json.array({ table.unpack(e.flags) }), stack = wire_frames(e.frames, limits),
   }, ROW_ORDER)
 end
 
 function M.wire_rows(list, limit)
-  return first(list, limit, function(e) return M.wire_row(e, M.INLINE_FRAMES) end)
+  return first(list, limit, function(e) return M.wire_row(e, M.ROW) end)
 end
 
 return M

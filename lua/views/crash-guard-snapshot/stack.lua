@@ -15,7 +15,7 @@ return view {
   project = function(artifact)
     local final = artifact.final
     return {
-      finalException = rows.wire_row(final, rows.INLINE_FRAMES),
+      finalException = rows.wire_row(final, rows.ROW),
       stack = final and final.frames and json.array({ table.unpack(final.frames) }),
     }, { summary = summary_of(final) }
   end,

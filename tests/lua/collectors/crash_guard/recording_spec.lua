@@ -6,6 +6,7 @@ local kit = require("support.framework_kit")
 local sys = require("lunette.sys")
 local asked = require("support.asked")
 local collect_events = require("tools.collect_events")
+local snapshot = require("collectors.crash_guard.snapshot")
 
 local DATA <const> = sys.home .. "/tests/data/recordings/"
 
@@ -18,6 +19,25 @@ local function collect(name, more)
   assert(kit.conforms(envelope, collect_events))
   return envelope, envelope.data.crashGuard
 end
+
+describe("crash-guard's short answer", function()
+  it("stays small whatever the target threw", function()
+    local frames, by_type = {}, {}
+    for i = 1, 100 do frames[i] = ("F%d"):format(i):rep(2000) end
+    for i = 1, 4096 do by_type[i] = { type = ("App.Type%d"):format(i):rep(8), n = 1 } end
+    local e = { at_ms = 0, type = "T", message = ("m"):rep(4096), hresult = 0, thread = 1, frames = frames }
+    local artifact = {
+      process_id = 1, started_unix_ms = 0, duration_ms = 1, exited = true, exit_code = 134, unhandled = true, final = e, total = 4096,
+      by_type = by_type, recent = { e }, recent_cap = 1, notes = {}, observation = { stream_completed = false, drain_completed = true,
+      marker = false, exit_in_window = true, last = e },
+    }
+    local wire = snapshot.wire(artifact, true)
+    assert.is_true(#json.encode(wire) < 14000)
+    assert.same({ 50, 9 }, { #wire.byType, #wire.finalException.stack })
+    assert.matches("4046 more types are behind the handle", wire.notes[1])
+    assert.equal(4096, #snapshot.wire(artifact, false).byType)
+  end)
+end)
 
 describe("collect_events crash-guard, recorded", function()
   it("fills the final exception and the flag for an unhandled one", function()

@@ -70,8 +70,16 @@ describe("collectors.exceptions.rows", function()
     for i = 1, 40 do names[i] = "F" .. i end
     local e = rows.of({ stack = 1 }, { stack(table.unpack(names)) })
     local short = rows.wire_rows({ e })[1].stack
-    assert.same({ rows.INLINE_FRAMES + 1, "F1", "(28 more)" }, { #short, short[1], short[#short] })
+    assert.same({ rows.ROW.frames + 1, "F1", "(28 more)" }, { #short, short[1], short[#short] })
     assert.equal(40, #rows.wire_row(e).stack)
+  end)
+
+  it("cuts what a hostile or verbose target makes long, between characters", function()
+    local e = rows.of({ message = ("ä"):rep(2000), stack = 1 }, { stack(("x"):rep(5000)) })
+    local short = rows.wire_row(e, rows.SHORT)
+    assert.is_true(#short.exceptionMessage <= rows.SHORT.message_bytes and #short.stack[1] <= rows.SHORT.frame_bytes)
+    assert.matches("ä%.%.%.$", short.exceptionMessage)
+    assert.equal(4000, #rows.wire_row(e).exceptionMessage)
   end)
 
   it("orders counts by number, then name, and tells apart what was not", function()
