@@ -178,6 +178,9 @@ local function two_at_once(skip)
     "both see the same")
   h.near(ms(first.totalPauseTime), 1, ms(second.totalPauseTime), "elapsed: each session has times of its own")
   h.near(ms(first.suspension.totalSuspensionTime), 1, ms(second.suspension.totalSuspensionTime), "suspended")
+  local diff = h.ok(server:call("query_snapshot",
+    { handle = both[1].handle, view = "diff", comparisonHandles = { both[2].handle }, mode = "dispersion" })).data.payload
+  h.eq({ "uniform", 2 }, { diff.verdict, diff.captureCount }, "two windows of the same are alike: " .. diff.headline)
 end
 
 --- A call that was acknowledged.
