@@ -56,7 +56,7 @@ static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
         uint64_t v;
         memcpy(&v, p, sizeof v);
         v = (v - 0x0001000100010001u) & ~v & 0x8000800080008000u;
-        if (v) return p + __builtin_ctzll(v) / 16 * 2; /* the lowest mark is a true one */
+        if (v) return p + (size_t)(__builtin_ctzll(v) / 16) * 2; /* the lowest mark is a true one */
     }
     for (; end - p >= 2; p += 2)
         if (!p[0] && !p[1]) return p;

@@ -102,13 +102,8 @@ static void next(parser *p)
     bool at = *s == '@';
     if (at || name_start(*s)) {
         const char *end = s + 1;
-        while (name_char(*end) || (!at && *end == '.' && (name_start(end[1]) || end[1] == '@' || end[1] == '`')))
-            if (*end == '.' && end[1] != '@' && end[1] != '`')
-                end++;
-            else if (*end == '.')
-                break;
-            else
-                end++;
+        while (name_char(*end) || (!at && *end == '.' && name_start(end[1])))
+            end++;
         p->t.type = at ? T_AT : T_NAME;
         p->t.s = at ? slice_of(s + 1, (size_t)(end - s - 1)) : slice_of(s, (size_t)(end - s));
         p->at = end;

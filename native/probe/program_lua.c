@@ -19,7 +19,7 @@ static void *take(lua_State *L, arena *a, size_t n)
 
 static const char *copy_text(lua_State *L, arena *a, int idx, const char *what)
 {
-    size_t n;
+    size_t n = 0;
     const char *s = lua_type(L, idx) == LUA_TSTRING ? lua_tolstring(L, idx, &n) : NULL;
     if (!s || strlen(s) != n) luaL_error(L, "program: %s must be text", what);
     char *copy = arena_str(a, slice_of(s, n));

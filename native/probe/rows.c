@@ -145,7 +145,7 @@ static uint32_t wanted(const pnode *n) { return n->op == PROBE_VALUE ? 1 : n->n;
 static prow *make_room(const pnode *n, prows *s, double key, bool *skip)
 {
     *skip = false;
-    if (s->n < wanted(n)) return NULL;
+    if (s->n == 0 || s->n < wanted(n)) return NULL;
     if (n->op == PROBE_FIRST || (n->op == PROBE_TOP && key <= s->p[0]->key)) {
         *skip = true;
         return NULL;

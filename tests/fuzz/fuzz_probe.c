@@ -102,7 +102,7 @@ static probe *program(char *line[LINES])
                              .let = {let, line[5] ? 1 : 0},
                              .keep = keep,
                              .n_keep = 4,
-                             .memory_max = 256 * 1024};
+                             .memory_max = (size_t)256 << 10};
     err e = {0};
     probe *p = probe_new(&g, &e);
     REQUIRE(p || e.kind == ERR_INVALID_ARGUMENT || e.kind == ERR_NO_MEMORY);
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         REQUIRE(r.r);
         if (nul) (void)nt_feed(r.r, nul + 1, size - (size_t)(nul + 1 - data), &e);
         (void)nt_finish(r.r, &e);
-        REQUIRE(probe_memory(r.p) <= 256 * 1024);
+        REQUIRE(probe_memory(r.p) <= (size_t)(256 << 10));
         buf out = {0};
         buf_init(&out, 0);
         size_t before = probe_memory(r.p);

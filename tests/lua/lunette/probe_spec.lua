@@ -162,7 +162,7 @@ describe("probe.run over a recording", function()
       name = "throws", events = { thrown = R .. "/Exception/Start" },
       keep = {
         sites = probe.group {
-          by = { stack = "@stack" }, frames = { skip = { "System." }, depth = 1 }, keep = { n = probe.count(), type = probe.value("ExceptionType") },
+          by = { stack = "@stack" }, frames = { skip = { "System." }, depth = 1 }, keep = { n = probe.count() },
         },
         whole = probe.group { by = { stack = "@stack" }, keep = { n = probe.count() } },
       },
@@ -176,7 +176,8 @@ describe("probe.run over a recording", function()
       seen[frames[1].name:match("[%w.]+")] = row.n
     end
     assert.same({
-      ["Lunette.Target.Throwing.ThrowInvalid"] = 10, ["Lunette.Target.Throwing.ThrowArgument"] = 20, ["Lunette.Target.Throwing.ThrowOrder"] = 30,
+      ["Lunette.Target.Throwing.ThrowInvalid"] = 10, ["Lunette.Target.Throwing.ThrowArgument"] = 20,
+      ["Lunette.Target.Throwing.ThrowOrder"] = 30,
     }, seen)
     assert.equal(3, #r.whole.rows)
     declared.stacks = "addresses"

@@ -203,7 +203,7 @@ static void eviction(void **state)
     shop s;
     shop_start(&s);
     for (int i = 0; i < 300; i++)
-        shop_event(&s, BEGIN, i * 1000, 1, i % 3 ? 1000 + i : 7, "x", 1, 0);
+        shop_event(&s, BEGIN, i * 1000LL, 1, i % 3 ? 1000 + i : 7, "x", 1, 0);
     const probe_spec keep[] = {
         {.name = "ids",
          .op = PROBE_GROUP,
@@ -284,7 +284,7 @@ static void the_memory_cap(void **state)
     shop s;
     shop_start(&s);
     for (int i = 0; i < 3000; i++)
-        shop_event(&s, BEGIN, i * 1000, 1, i, "something of a length", 1, 0);
+        shop_event(&s, BEGIN, i * 1000LL, 1, i, "something of a length", 1, 0);
     const probe_spec keep[] = {
         {.name = "n", .op = PROBE_COUNT},
         {.name = "ids",
@@ -296,7 +296,7 @@ static void the_memory_cap(void **state)
         {.name = "rows", .op = PROBE_LAST, .n = 100000, .row = NAMED({"item", "item"})},
     };
     probe_program p = shop_program(keep, 3);
-    p.memory_max = 64 * 1024;
+    p.memory_max = (size_t)64 << 10;
     char *got = shop_run(&s, &p, NULL);
     assert_memory_equal(got, "{n=3000, ids={rows=[{id=", 24);
     assert_null(strstr(got, "refused=0"));
@@ -334,7 +334,7 @@ static void stacks(void **state)
     shop_start(&s);
     shop_stacks(&s, 2, (uint64_t[]){0x1000, 0x2000});
     for (int i = 0; i < 6; i++)
-        shop_stack(&s, BEGIN, i * 1000, 1, i, i < 4 ? 1 : 2);
+        shop_stack(&s, BEGIN, i * 1000LL, 1, i, i < 4 ? 1 : 2);
     shop_stack(&s, BEGIN, 9000, 1, 9, 0);
     const probe_spec keep[] = {
         {.name = "g", .op = PROBE_GROUP, .by = NAMED({"stack", "@stack"}), KEEP({.name = "n", .op = PROBE_COUNT})},

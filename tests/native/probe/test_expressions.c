@@ -187,7 +187,7 @@ static void limits(void **state)
     deep[100] = '1';
     memset(deep + 101, ')', 100);
     for (int i = 0; i < 1000; i++)
-        memcpy(wide + 5 * i, "1+1+ ", 5);
+        memcpy(wide + 5 * (size_t)i, "1+1+ ", 5);
     wide[5000] = '1';
     const char *const texts[] = {deep, wide};
     const char *const says[] = {"nested too deep", "longer than 4096 bytes"};

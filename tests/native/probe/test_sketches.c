@@ -71,7 +71,7 @@ static void quantiles_keep_their_error(void **state)
                 probe__sketch_add(p, &s, v[i]);
             assert_int_equal(probe__sketch_exact(s), n <= 32);
             check_quantiles(s, v, n, n <= 32 ? 0 : PROBE_SKETCH_ERROR);
-            assert_in_range(p->memory, 100, 160 * 1024);
+            assert_in_range(p->memory, 100, 160u << 10);
             probe__sketch_fini(p, &s);
             assert_int_equal(p->memory, 0);
             free(v);
@@ -128,7 +128,7 @@ static void absurd_spreads_stay_bounded(void **state)
         probe__sketch_add(p, &s, -ldexp(1, i));
     }
     assert_int_equal(probe__sketch_n(s), 4000);
-    assert_true(p->memory < 200 * 1024);
+    assert_true(p->memory < (size_t)200 << 10);
     assert_true(probe__sketch_at(s, 100) == ldexp(1, 999));
     probe__sketch_fini(p, &s);
     assert_int_equal(p->memory, 0);
@@ -173,7 +173,7 @@ static void merged_distinct_counts(void **state)
         bool exact;
         (void)distinct(p, &x, 1024, 0, sizes[k][0], &exact);
         (void)distinct(p, &y, 1024, sizes[k][0] / 2, sizes[k][1], &exact); /* half of x comes again */
-        double want = (double)(sizes[k][0] / 2 + sizes[k][1]);
+        double want = (double)((sizes[k][0] >> 1) + sizes[k][1]);
         if (sizes[k][1] < sizes[k][0] - sizes[k][0] / 2) want = (double)sizes[k][0];
         probe__distinct_merge(p, &x, y);
         double got = (double)probe__distinct_n(x, &exact);
