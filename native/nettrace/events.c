@@ -279,7 +279,7 @@ static int take_event(walk *w, const uint8_t *payload)
     k->count++;
     r->stats.events++;
     if (k->muted || !r->sink.event) /* the time that it tells is good for those that wait */
-        return w->block && w->sorted ? nt__merge(r, (int64_t)w->ts) : 0;
+        return w->block && w->sorted && r->n_heap ? nt__merge(r, (int64_t)w->ts) : 0;
     return w->block && !w->sorted ? wait_turn(w, capture, payload) : give(w, capture, payload);
 }
 
