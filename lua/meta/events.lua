@@ -20,6 +20,7 @@ local events = {}
 ---@field rundown? boolean|integer|string
 ---@field stacks? boolean
 ---@field want? { provider: string, event?: string }[]  which events reach Lua; nil: all
+---@field program? table            reducers, in the plain form that lunette.probe makes
 ---@field queue? integer            65536
 ---@field save_to? string           the raw stream into a new file, 0600
 ---@field names_for? LunetteSource   its stacks get the names of the methods that this stream tells of
@@ -73,6 +74,16 @@ function Source:next(timeout_ms) end
 ---@return LunetteSourceSummary?
 ---@return LunetteErr? err
 function Source:stop(deadline_ms) end
+
+--- Waits for what the program's reducers hold: at any time, and the final result once the source has ended.
+---@return table?
+---@return LunetteErr? err
+---@nodiscard
+function Source:result() end
+
+--- Whether the early end that the program asks for was met.
+---@return boolean
+function Source:finished() end
 
 --- At once; also `<close>`.
 function Source:close() end
