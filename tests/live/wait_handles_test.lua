@@ -83,14 +83,22 @@ local function refused_on_net8(skip)
   h.no_session(target)
 end
 
---- Two windows of the same waits, one over a server; the views of it.
+--- Two windows of the same waits, and a third whose client goes away half-way; the views.
 local function at_once(skip)
   waits.with_target("net10.0", "waits", N, skip, function(target, server)
-    local function collect()
-      return server:call("collect_events", { kind = "wait-handles", processId = target.pid, durationSeconds = SECONDS + 1 })
+    local before = h.usage(server.pid)
+    local function collect(timeout_ms)
+      return server:call("collect_events", { kind = "wait-handles", processId = target.pid, durationSeconds = SECONDS + 1 },
+        { timeout_ms = timeout_ms })
     end
-    local results = during.both(target, function() return h.together { collect, collect } end, function(t)
-      h.wait_for("two sessions", h.START_MS, function() return h.connections(t.pid) >= 2 end)
+    local results = during.both(target, function()
+      return h.together { collect, collect, function()
+        local envelope, err = collect(3000)
+        h.eq(nil, envelope, "no answer for who went away")
+        return err
+      end }
+    end, function(t)
+      h.wait_for("three sessions", h.START_MS, function() return h.connections(t.pid) >= 3 end)
       h.loop.sleep_ms(500) -- the last of them has its events on
       return during.go(t)
     end)
@@ -106,6 +114,7 @@ local function at_once(skip)
     end
     h.eq(3 * N, waits.view(server, results[1], "summary").totalWaits, "summary")
     h.no_session(target)
+    h.settled(server, before)
   end)
 end
 
@@ -147,7 +156,7 @@ return {
     end,
   },
   { "a runtime that tells of no waits is refused", refused_on_net8 },
-  { "two windows at once, and the views", at_once },
+  { "two windows at once, a third that is given up, and the views", at_once },
   { "nothing happens", nothing },
   { "the target exits in the window", exits },
 }

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What a reader of waits on handles should know beside the figures.
 local frames = require("collectors.waits.frames")
+local wire = require("collectors.wait_handles.wire")
 
 local M = {}
 
@@ -27,6 +28,11 @@ function M.of(result, artifact, recorded)
   end
   if artifact.before > 0 then
     notes[#notes + 1] = ("BegunBefore: %d of the waits had begun before the window and are left out."):format(artifact.before)
+  end
+  local idle, idle_ns = wire.idle(artifact)
+  if idle > 0 then
+    notes[#notes + 1] = ("Idle: %d of the waits (%.1f ms) are threads of the runtime that wait for want of work; whereThreadsWait has them "
+      .. "last."):format(idle, idle_ns / 1e6)
   end
   frames.limit_note(notes, result.waits.by_site, "call sites of waits")
   frames.limit_note(notes, result.locks.by_site, "call sites of lock contention")

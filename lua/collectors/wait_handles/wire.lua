@@ -203,6 +203,15 @@ function M.busy_ns(artifact)
   return sum
 end
 
+--- How many waits of threads that had nothing to do ended, and their time, ns.
+function M.idle(artifact)
+  local n, sum = 0, 0
+  for _, g in ipairs(artifact.sites) do
+    if g.idle then n, sum = n + g.n, sum + g.total_ns end
+  end
+  return n, sum
+end
+
 --- WhereThreadsWaitRow rows.
 function M.where(artifact, limit)
   local all = M.busy_ns(artifact)
