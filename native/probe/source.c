@@ -192,8 +192,11 @@ int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, con
     if (rc < 0) return rc;
     rc = open_save(s, cfg->save_to, e);
     if (rc == 0) {
-        ipc_session_cfg sc = {
-            .collect = *collect, .on_bytes = source__bytes, .on_end = source__session_ended, .arg = s};
+        ipc_session_cfg sc = {.collect = *collect,
+                              .on_bytes = source__bytes,
+                              .on_pause = source__pause,
+                              .on_end = source__session_ended,
+                              .arg = s};
         if ((s->methods || s->names_for) && !sc.collect.rundown_keywords)
             sc.collect.rundown_keywords = CLR_NAMES_RUNDOWN_KEYWORDS;
         if (s->engine && probe_uses_stacks(s->engine)) sc.collect.stacks = true;

@@ -89,6 +89,19 @@ int source__bytes(void *arg, slice bytes)
     return rc;
 }
 
+/* The stream pauses: what the reader holds back for its order is complete, since the runtime writes in one go. */
+void source__pause(void *arg)
+{
+    source *s = arg;
+    let_peek(s);
+    pthread_mutex_lock(&s->engine_lock);
+    (void)nt_flush(s->reader, NULL);
+    pthread_mutex_unlock(&s->engine_lock);
+    pthread_mutex_lock(&s->lock);
+    if (s->n > 0) source__wake_locked(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
 void source__session_ended(void *arg, const ipc_session_end *end)
 {
     source *s = arg;

@@ -67,6 +67,7 @@ bool source__give_up(const source *s);
 
 /* source_feed.c */
 int source__bytes(void *arg, slice bytes); /* ipc_session_cfg.on_bytes and on_end */
+void source__pause(void *arg);
 void source__session_ended(void *arg, const ipc_session_end *end);
 int source__file_thread(source *s, err *e);
 

@@ -118,13 +118,11 @@ bool source__each(void *arg, uint32_t each, const void *tlv, size_t n)
     return enqueue(arg, r);
 }
 
-/* Before the first row of the rundown, which may be one of a hundred thousand: from here on only methods that some
- * stack hits are of use. A file keeps them all, since its stacks may come later. */
-static void narrow_names(source *s)
+/* From here on only methods that some stack hits are kept. */
+static void want_names(source *s)
 {
     size_t n;
     s->names_wanted = true;
-    if (!s->live) return;
     uint64_t *ips = probe_addresses(s->engine, &n);
     uint64_t none = 0;
     (void)clr_methods_want(s->methods, ips ? ips : &none, ips ? n : 1);
@@ -146,8 +144,13 @@ static void reduce(source *s, const kind_use *u, const nt_event *ev)
 static void take_method(source *s, const kind_use *u, const nt_event *ev)
 {
     if (s->methods) {
-        if (u->rundown && !s->names_wanted) narrow_names(s);
-        (void)clr_methods_event(s->methods, u->methods, ev);
+        /* Before the first row of the rundown, which may be one of a hundred thousand. A file keeps all while it can,
+         * since its stacks may come later. */
+        if (u->rundown && s->live && !s->names_wanted) want_names(s);
+        if (clr_methods_event(s->methods, u->methods, ev) == -ERR_LIMIT) {
+            want_names(s); /* gives the room of all others back */
+            (void)clr_methods_event(s->methods, u->methods, ev);
+        }
     }
     source *t = s->names_for; /* times are ticks of one clock in all sessions of a process */
     if (!t) return;

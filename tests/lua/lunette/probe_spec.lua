@@ -66,7 +66,8 @@ describe("probe.program", function()
     for _, case in ipairs {
       { { providers = { { name = R, keywords = "Exceptions" } } }, "the runtime has no keyword 'Exceptions'.*Exception" },
       { { providers = { { keywords = 1 } } }, "providers%[1%] has no name" },
-      { { providers = { { name = R, level = 9 } } }, "providers%[1%]%.level is 0 to 5" },
+      { { providers = { { name = R } } }, "providers%[1%]: the runtime's events are chosen by keywords; name them" },
+      { { providers = { { name = R, keywords = 1, level = 9 } } }, "providers%[1%]%.level is 0 to 5" },
       { { events = { a = "Ping" } }, 'events%.a: "Ping" is not PROVIDER/EVENT' },
       { { events = {} }, "events names at least one kind of event" },
       { { finish = { where = "x" } }, "finish%.on names the event" },
