@@ -37,7 +37,7 @@ local function artifact_of(source, result)
   for name, value in pairs(window) do artifact[name] = value end
   artifact.start_unix_ns = result.window.summary.start_unix_ns or window.started_unix_ms * 1000000
   artifact.is_aot = is_aot
-  artifact.notes = contention_notes.of(result, artifact)
+  artifact.notes = contention_notes.of(result, artifact, source.path ~= nil)
   return artifact
 end
 

@@ -4,23 +4,27 @@ local frames = require("collectors.waits.frames")
 
 local M = {}
 
+local RECORDED <const> = " A recording has them only if it was made with keyword Contention (0x4000)."
 local EMPTY <const> = "NoContention: no contention ended in the window. Some runtimes on Linux do not send these events although "
   .. "monitor-lock-contention-count rises: compare it with that counter."
 
 --- The notes of a window: the engine's first.
 ---@param result table
 ---@param artifact ContentionArtifact
+---@param recorded boolean
 ---@return string[]
-function M.of(result, artifact)
+function M.of(result, artifact, recorded)
   local notes = { table.unpack(result.notes) }
-  if artifact.total == 0 then notes[#notes + 1] = EMPTY end
+  if artifact.total == 0 then notes[#notes + 1] = EMPTY .. (recorded and RECORDED or "") end
   if artifact.still.n > 0 then
-    notes[#notes + 1] = ("StillWaiting: %d of the contentions had not ended when the window did, the longest after %.1f s; only "
-      .. "view byBlame has them."):format(artifact.still.n, artifact.still.longest_ns / 1e9)
+    notes[#notes + 1] = ("StillWaiting: %s of the contentions had not ended when the window did, the longest after %.1f s; only "
+      .. "view byBlame has them."):format(frames.still_waiting(artifact.still.n, result.locks),
+      artifact.still.longest_ns / 1e9)
   end
   if artifact.before > 0 then
     notes[#notes + 1] = ("BegunBefore: %d of the contentions had begun before the window and are left out."):format(artifact.before)
   end
+  frames.unpaired_note(notes, result.locks, "contentions")
   if #artifact.events < artifact.total then
     notes[#notes + 1] = ("EventLimit: the %d longest of %d contentions are kept one by one; all are in the totals and groups.")
       :format(#artifact.events, artifact.total)

@@ -23,12 +23,13 @@ function M.of(result, artifact, recorded)
       :format(artifact.inside.n, artifact.inside.total_ns / 1e6)
   end
   if artifact.still > 0 then
-    notes[#notes + 1] = ("StillWaiting: %d of the waits had not ended when the window did; they are not in the totals.")
-      :format(artifact.still)
+    notes[#notes + 1] = ("StillWaiting: %s of the waits had not ended when the window did; they are not in the totals.")
+      :format(frames.still_waiting(artifact.still, result.waits))
   end
   if artifact.before > 0 then
     notes[#notes + 1] = ("BegunBefore: %d of the waits had begun before the window and are left out."):format(artifact.before)
   end
+  frames.unpaired_note(notes, result.waits, "waits")
   local idle, idle_ns = wire.idle(artifact)
   if idle > 0 then
     notes[#notes + 1] = ("Idle: %d of the waits (%.1f ms) are threads of the runtime that wait for want of work; whereThreadsWait has them "

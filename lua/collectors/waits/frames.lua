@@ -87,6 +87,24 @@ function M.limit_note(notes, group, what)
   notes[#notes + 1] = ("GroupLimit: %d more %s have no row of their own; they are in the totals."):format(group.other.keys or 0, what)
 end
 
+--- How many had not ended: "3", or "200 (of 731, the oldest are kept)".
+---@param n integer     of those that are kept
+---@param pair table    of the engine's result
+function M.still_waiting(n, pair)
+  if (pair.open or 0) <= #pair.open_rows then return tostring(n) end
+  return ("%d (of %d, the oldest are kept)"):format(n, pair.open)
+end
+
+--- Notes starts that no stop came for before the next one of their thread: what the runtime lost.
+---@param notes string[]
+---@param pair table    of the engine's result
+---@param what string   what a start begins, several
+function M.unpaired_note(notes, pair, what)
+  local n = (pair.replaced or 0) + (pair.dropped or 0)
+  if n == 0 then return end
+  notes[#notes + 1] = ("Unpaired: the end of %d %s did not come, as when events are lost; they are left out."):format(n, what)
+end
+
 --- What tells sites apart.
 ---@param site WaitSite
 function M.key(site) return site.module .. "!" .. site.method end

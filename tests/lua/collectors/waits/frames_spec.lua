@@ -70,6 +70,15 @@ describe("collectors.waits.frames", function()
     assert.is_false(frames.idle("App.Site()"))
   end)
 
+  it("says how many still wait when not all are kept, and that ends did not come", function()
+    assert.equal("3", frames.still_waiting(3, { open = 3, open_rows = { 1, 2, 3 } }))
+    assert.equal("2 (of 700, the oldest are kept)", frames.still_waiting(2, { open = 700, open_rows = { 1, 2, 3 } }))
+    local notes = {}
+    frames.unpaired_note(notes, { replaced = 0, dropped = 0 }, "waits")
+    frames.unpaired_note(notes, { replaced = 2, dropped = 1 }, "waits")
+    assert.same({ "Unpaired: the end of 3 waits did not come, as when events are lost; they are left out." }, notes)
+  end)
+
   it("shows addresses for frames without a name, and nothing for a stack without any", function()
     assert.same({ "App.Site()", "0x1" }, frames.names(stack("App.Site()", "")))
     assert.is_nil(frames.names(stack("", "")))
