@@ -176,3 +176,53 @@ describe("collectors.startup, launch", function()
     end
   end)
 end)
+
+describe("collectors.startup.program", function()
+  local program = require("collectors.startup.program")
+  local EMPTY <const> = { rows = {}, seen = 0 }
+
+  --- A result as probe.run gives it; `kept` replaces what is empty.
+  local function result(kept)
+    local r = {
+      di = { rows = {} }, di_time = { n = 0 }, assemblies = EMPTY, modules = EMPTY, ServiceProviderDescriptors_more = 0,
+      CallSiteBuilt_more = 0,
+    }
+    for _, name in ipairs({
+      "ServiceProviderBuilt", "ServiceProviderDescriptors", "CallSiteBuilt", "ServiceResolved", "ExpressionTreeGenerated",
+      "DynamicMethodBuilt",
+      "ScopeDisposed", "ServiceRealizationFailed",
+    }) do r[name] = EMPTY end
+    for name, value in pairs(kept) do r[name] = value end
+    return r
+  end
+
+  it("merges many events by time, and keeps the first of them", function()
+    local resolved, built = {}, {}
+    for i = 1, program.MAX_DI do
+      resolved[i] = { at = 10 * i, service = "S" .. i }
+      built[i] = { at = 10 * i - 5, service = "S" .. i }
+    end
+    local artifact = program.artifact(result {
+      ServiceResolved = { rows = resolved, seen = 50000 }, CallSiteBuilt = { rows = built, seen = program.MAX_DI },
+      di = { rows = { { key = "ServiceResolved", n = 50000 }, { key = "CallSiteBuilt", n = program.MAX_DI + 20 } } },
+      CallSiteBuilt_more = 20, di_time = { n = 60020, min = 5, max = 500000 },
+    })
+    assert.equal(program.MAX_DI, #artifact.di)
+    assert.same({ "CallSiteBuilt", "ServiceResolved", "CallSiteBuilt" },
+      { artifact.di[1].event, artifact.di[2].event, artifact.di[3].event })
+    for i = 2, #artifact.di do assert.is_true(artifact.di[i - 1].unix_ns <= artifact.di[i].unix_ns) end
+    assert.same({ ServiceResolved = 50000, CallSiteBuilt = program.MAX_DI }, artifact.di_counts)
+    assert.equal(50000 + program.MAX_DI, artifact.di_count)
+  end)
+
+  it("has names for what comes without one", function()
+    local artifact = program.artifact(result {
+      assemblies = { rows = { { at = 1, event = "Loader/AssemblyLoad", id = 7 } }, seen = 1 },
+      modules = { rows = { { at = 2, event = "Loader/ModuleLoad", path = "", id = 7 } }, seen = 1 },
+      ServiceRealizationFailed = { rows = { { at = 3, failure = "no constructor" } }, seen = 1 },
+    })
+    assert.same({ unix_ns = 1, event = "AssemblyLoad", name = "(unnamed)" }, artifact.assemblies[1])
+    assert.same({ unix_ns = 2, event = "ModuleLoad", name = "(dynamic)" }, artifact.modules[1])
+    assert.same({ unix_ns = 3, event = "ServiceRealizationFailed", detail = "no constructor" }, artifact.di[1])
+  end)
+end)
