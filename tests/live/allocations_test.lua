@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: MIT
--- collect_events kind=allocations-sampled over a target that allocates known bytes by type and method. The bounds hold with 99 % each, so a
--- window whose truth lies outside is measured a second time: twice in a row would be no chance.
+-- collect_events kind=allocations-sampled over a target that allocates known bytes by type and method. The bounds hold with 99 % each, and
+-- there are five of them, so one window in twenty has a truth outside: it is measured again. Three in a row would be no chance.
 local during = require("during")
 local h = require("harness")
 
 local N <const> = 20000 -- 20,000 Small, 20,000 byte[1000], 2,000 byte[200000]: 421 MB
 local SECONDS <const> = 4
+local TRIES <const> = 3
 local KIND <const> = "allocations-sampled"
 local SMALL <const>, ARRAY <const> = "Lunette.Target.Small", "System.Byte[]"
 
@@ -53,12 +54,12 @@ end
 local function known_bytes(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
-  local data, did, envelope = measured()
-  local fault = outside(data, did)
-  if fault then
-    print("      outside the bounds once, measured again: " .. fault)
+  local data, did, envelope, fault
+  for _ = 1, TRIES do
     data, did, envelope = measured()
     fault = outside(data, did)
+    if not fault then break end
+    print("      outside the bounds: " .. fault)
   end
   h.eq(nil, fault, "estimates")
   -- 421 MB are some 2,300 samples: the total is known to 1 %
