@@ -49,6 +49,10 @@ end
 local IN_FLIGHT <const> = "UnhandledHeuristic: the last exception of its thread had reached no handler when the process %s; taken as "
   .. "unhandled."
 local MARKED <const> = "UnhandledMarker: the runtime evaluated its last filter at the bottom of the thread: no handler on the way."
+local DYING <const> = "InFlight: the process still ran when the window ended: a dump in the making or a handler of last words delays "
+  .. "its end."
+local HELD <const> = "InFlight: an exception had found no handler when the window ended, and the process still ran: a debugger, a dump in "
+  .. "the making or a slow filter holds it, or native code caught it."
 local RETHROWN <const> = "UnhandledHeuristic: SIGABRT, and the handler of an exception was not seen to end: taken as thrown on by it."
 local NO_HANDLERS <const> = "UnhandledHeuristic: SIGABRT; this runtime does not tell of handlers (NativeAOT), so the last exception that "
   .. "was thrown is taken as the final one."
@@ -90,12 +94,16 @@ local function after_signal(e, signal)
   return false, nil, notes
 end
 
+-- The process still runs. What the runtime itself says counts all the same: a dump in the making can delay the end for long.
+local function while_it_runs(e)
+  local f = e.in_flight
+  if not f or f.handled or not e.handlers_told then return false, nil, {} end
+  if f.bottom then return true, f.thrown, { MARKED, DYING } end
+  return false, nil, { HELD }
+end
+
 local function judge(e)
-  if e.live and not e.ended then
-    local f = e.in_flight
-    return false, nil, f and not f.handled and e.handlers_told and { "InFlight: an exception had found no handler when the window ended, "
-      .. "and the process still ran: a debugger, a dump in the making or a slow filter holds it, or native code caught it." } or {}
-  end
+  if e.live and not e.ended then return while_it_runs(e) end
   local exit = e.exit or {}
   if exit.signal then return after_signal(e, exit.signal) end
   if exit.code == BY_SIGNAL + ABORT then return after_abort(e) end -- a shell in between passes the signal on as a code

@@ -87,6 +87,14 @@ describe("collectors.crash_guard.verdict", function()
     assert.matches("InFlight", notes(v))
   end)
 
+  it("believes the runtime's own word while a dump delays the end of the process", function()
+    local v = of { ended = false, in_flight = BOTTOM }
+    assert.same({ false, true, true, A }, { v.exited, v.unhandled, v.marker, v.final })
+    assert.is_nil(v.exit_code)
+    assert.matches("UnhandledMarker.+still ran", notes(v))
+    assert.is_false(of({ ended = false, in_flight = BOTTOM, handlers_told = false }).unhandled)
+  end)
+
   it("reads a recording that breaks off like an end without a status, and one in good order like none", function()
     local v = of { live = false, ended = false, in_flight = UNCAUGHT }
     assert.same({ false, true, A }, { v.exited, v.unhandled, v.final })
