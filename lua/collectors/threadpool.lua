@@ -78,7 +78,11 @@ local function sentence(artifact, source)
 end
 
 return collector {
-  kind = "threadpool", handle = "threadpool-snapshot", risk = "low", data_field = "threadPool", payload = "ThreadPoolEventSnapshot",
+  kind = "threadpool", handle = "threadpool-snapshot", data_field = "threadPool", payload = "ThreadPoolEventSnapshot",
+  risk = {
+    level = "low", target_impact = "low", data_exposure = "metadata",
+    reason = "Each work item that is queued walks a stack in the target: one that handles tens of thousands a second slows down.",
+  },
   collect = collect, summary = sentence,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
   signals = function(artifact, handle_id)

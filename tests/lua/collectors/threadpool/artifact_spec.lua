@@ -156,6 +156,12 @@ describe("collectors.threadpool: settings and queue", function()
     assert.matches("collect_thread_snapshot.*view=\"threadpool\"", noted(a, "^SettingsNotSent"))
   end)
 
+  it("says that a busy pool was slowed by being watched", function()
+    local function note(n) return noted(artifact { enqueued = n, origins = { { n, "App.Feed" } } }, "^TargetSlowed") end
+    assert.is_nil(note(99999))
+    assert.matches("10000 work items a second", note(100000))
+  end)
+
   it("has the time in the queue of the items that were seen entering and leaving it", function()
     assert.is_nil(artifact().queue_wait)
     local waits = { pairs = 3, unmatched = 1, dropped = 0, open = 7, ms = { p50 = 1.5, p95 = 90, max = 100 } }
