@@ -103,7 +103,7 @@ end
 ---@return WindowResult?, table? err
 function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; MAX_EVENTS bounds it
-  local meter = (spec.open.program or spec.priced) and cost.start(spec.open.pid)
+  local meter <close> = (spec.open.program or spec.priced) and cost.start(spec.open.pid)
   local source <close>, open_err = events.open(spec.open)
   if not source then return nil, open_err end
   if meter then meter:opened() end

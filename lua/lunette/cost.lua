@@ -9,13 +9,15 @@ local proc = require("lunette.proc")
 local STREAMING_THREAD <const> = ".NET EventPipe" -- CoreCLR 8, 9, 10 and NativeAOT
 local NS_PER_MS <const> = 1e6
 local BIRTH_MS <const> = 100 -- the runtime answers, then makes the thread
+local TURN_MS <const> = 500 -- longest wait for others that open a session on the same target
 local POLL_MS <const> = 2
 
 local M = {}
 
 -- Whose a thread is, for sessions of this process that begin on one target at the same time: key -> meter.
 local claimed = setmetatable({}, { __mode = "v" })
-local last_opened = setmetatable({}, { __mode = "v" }) -- pid -> meter
+-- pid -> the meter whose session is being opened. One at a time: the runtime takes them in turn, and which thread is whose shows only then.
+local opening = setmetatable({}, { __mode = "v" })
 
 ---@class LunetteCost
 ---@field target_cpu_ms? number    of the session's streaming thread; nil: it could not be read (a file, an ended process, no permission)
@@ -33,7 +35,7 @@ Meter.__index = Meter
 -- A tid can be used again: its start tells.
 local function key_of(thread) return thread.tid .. ":" .. thread.start_time end
 
---- The oldest that nobody has: the runtime takes one request after the other, so threads are born in the order of the answers.
+--- The oldest that nobody has.
 local claim = atomic(function(meter, threads)
   for _, thread in ipairs(threads) do
     local key = key_of(thread)
@@ -61,12 +63,31 @@ local function new_threads(meter)
   return fresh
 end
 
---- Begins to measure: call it before the session is opened. Waits.
+local take_turn = atomic(function(meter)
+  if opening[meter.pid] then return false end
+  opening[meter.pid] = meter
+  return true
+end)
+
+local function give_turn(meter)
+  if opening[meter.pid] == meter then opening[meter.pid] = nil end
+end
+
+local function poll(limit_ms, done)
+  local deadline = loop.now_ms() + limit_ms
+  repeat
+    local value = done()
+    if value then return value end
+  until not loop.sleep_ms(POLL_MS) or loop.now_ms() > deadline
+end
+
+--- Begins to measure: call it before the session is opened, and close it (it is to-be-closed) however that ends. Waits.
 ---@param pid? integer  nil for a recorded file
 ---@return LunetteCostMeter
 ---@nodiscard
 function M.start(pid)
   local meter = setmetatable({ pid = pid }, Meter)
+  if pid then poll(TURN_MS, function() return take_turn(meter) end) end
   local threads = pid and proc.thread_cpu(pid, STREAMING_THREAD)
   if threads then
     meter.known = {}
@@ -76,29 +97,17 @@ function M.start(pid)
   return meter
 end
 
---- Who opened before on the same target.
-local follow = atomic(function(meter)
-  local before = last_opened[meter.pid]
-  last_opened[meter.pid] = meter
-  return before
-end)
-
-local function poll(done)
-  local deadline = loop.now_ms() + BIRTH_MS
-  repeat
-    local value = done()
-    if value then return value end
-  until not loop.sleep_ms(POLL_MS) or loop.now_ms() > deadline
-end
-
---- The session is open: call it next, so that threads of sessions that follow are not taken for this one's. Waits, a moment at most.
+--- The session is open: call it next, so that others may open theirs. Waits, a moment at most.
 function Meter:opened()
-  if not self.known then return end
-  local before = follow(self)
-  if before then poll(function() return before.settled end) end
-  self.thread = poll(function() return claim(self, new_threads(self)) end)
-  self.settled = true
+  if self.known then self.thread = poll(BIRTH_MS, function() return claim(self, new_threads(self)) end) end
+  self:close()
 end
+
+--- Lets others have their turn. Closing twice is fine.
+function Meter:close()
+  if self.pid then give_turn(self) end
+end
+Meter.__close = Meter.close
 
 --- The window ends: call it before the session is stopped, since its thread goes with it. Later calls change nothing. Waits.
 function Meter:window_end()

@@ -82,7 +82,7 @@ end
 ---@return EventSourceResult?, table? err
 function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; M.MAX_BYTES bounds it
-  local price = cost.start(spec.open.pid)
+  local price <close> = cost.start(spec.open.pid)
   local source <close>, open_err = events.open(spec.open)
   if not source then return nil, open_err end
   price:opened()

@@ -24,7 +24,7 @@ describe("cost #unit", function()
   after_each(function() proc.thread_cpu, proc.own_cpu = thread_cpu, own_cpu end)
 
   it("counts the thread that came with the session, not the one that was there", function()
-    local meter = cost.start(77)
+    local meter <close> = cost.start(77)
     threads = { SERVER, thread(45, 5000, 100000) }
     meter:opened()
     own_ns = own_ns + 41230000
@@ -36,29 +36,48 @@ describe("cost #unit", function()
     }, meter:finish({ events = 5001, bytes = 99, lost = 3 }, 2000))
   end)
 
-  it("tells sessions that begin at the same time apart, in the order of their answers", function()
-    local first, second, third = cost.start(77), cost.start(77), cost.start(77)
-    -- answered at once; the first one's thread is late
-    local opened = {}
-    for i, meter in ipairs { first, second, third } do opened[i] = loop.spawn(function() meter:opened() end) end
-    loop.sleep_ms(10)
-    threads = { SERVER, thread(40, 5000, 0) }
-    loop.sleep_ms(10)
-    threads = { thread(42, 5003, 0), SERVER, thread(41, 5000, 0), thread(40, 5000, 0) }
-    for _, task in ipairs(opened) do task:await() end
-    threads = { SERVER, thread(42, 5003, 4000000), thread(40, 5000, 1000000), thread(41, 5000, 2000000) }
-    assert.equal(1.0, first:finish({}, 10).target_cpu_ms)
-    assert.equal(2.0, second:finish({}, 10).target_cpu_ms)
-    assert.equal(4.0, third:finish({}, 10).target_cpu_ms)
-    local late = cost.start(77)
-    threads = { SERVER, thread(43, 6000, 0) }
-    late:opened()
-    threads = { SERVER, thread(43, 6000, 8000000) }
-    assert.equal(8.0, late:finish({}, 10).target_cpu_ms)
+  it("lets sessions of one target begin one after the other", function()
+    local order, meters = {}, {}
+    local function open(i, tid, ms_until_born)
+      return loop.spawn(function()
+        local meter <close> = cost.start(77)
+        order[#order + 1] = "start " .. i
+        loop.spawn(function() -- the runtime answers first
+          loop.sleep_ms(ms_until_born)
+          threads = { thread(tid, 5000, 0), table.unpack(threads) }
+        end)
+        meter:opened()
+        order[#order + 1] = "opened " .. i
+        meters[i] = meter
+      end)
+    end
+    local tasks = { open(1, 42, 20), open(2, 41, 1), open(3, 40, 1) } -- thread ids need not rise
+    for _, task in ipairs(tasks) do task:await() end
+    assert.same({ "start 1", "opened 1", "start 2", "opened 2", "start 3", "opened 3" }, order)
+    threads = { SERVER, thread(42, 5000, 4000000), thread(40, 5000, 1000000), thread(41, 5000, 2000000) }
+    assert.equal(4.0, meters[1]:finish({}, 10).target_cpu_ms)
+    assert.equal(2.0, meters[2]:finish({}, 10).target_cpu_ms)
+    assert.equal(1.0, meters[3]:finish({}, 10).target_cpu_ms)
+  end)
+
+  it("does not wait for long for one that does not get its session open, and not at all for one that gave up", function()
+    local since = loop.now_ms()
+    local stuck <close> = cost.start(77)
+    assert.is_true(loop.now_ms() - since < 300)
+    cost.start(77):close()
+    assert.is_true(loop.now_ms() - since >= 450 and loop.now_ms() - since < 2000)
+    stuck:close()
+    since = loop.now_ms()
+    for _ = 1, 3 do
+      local _ <close> = cost.start(77) -- open failed
+    end
+    assert.is_true(loop.now_ms() - since < 300)
   end)
 
   it("has no thread when another session has the only new one", function()
-    local first, second = cost.start(77), cost.start(77)
+    local first = cost.start(77)
+    first:close() -- its turn is over before its thread is there
+    local second = cost.start(77)
     threads = { SERVER, thread(44, 5000, 1000000) }
     first:opened()
     second:opened()
@@ -67,13 +86,13 @@ describe("cost #unit", function()
   end)
 
   it("takes the first new thread when nobody said that the session is open", function()
-    local meter = cost.start(77)
+    local meter <close> = cost.start(77)
     threads = { thread(50, 6000, 7000000), SERVER, thread(60, 5000, 3000000) }
     assert.equal(3.0, meter:finish({}, 10).target_cpu_ms)
   end)
 
   it("does not take a thread id that was used again for the old thread", function()
-    local meter = cost.start(77)
+    local meter <close> = cost.start(77)
     threads = { thread(SERVER.tid, 9000, 5000000) }
     assert.equal(5.0, meter:finish({}, 10).target_cpu_ms)
   end)
@@ -84,12 +103,12 @@ describe("cost #unit", function()
     own_ns = own_ns + 2000000
     assert.same({ lunette_cpu_ms = 2.0, window_ms = 100, events = 10, events_per_s = 100.0, bytes = 7, lost = 0 },
       file:finish({ events = 10, bytes = 7, lost = 0 }, 100))
-    local ended = cost.start(77)
+    local ended <close> = cost.start(77)
     threads = { SERVER, thread(46, 5000, 1000) }
     ended:opened()
     threads = nil
     assert.is_nil(ended:finish({}, 10).target_cpu_ms)
-    local denied = cost.start(77)
+    local denied <close> = cost.start(77)
     threads = { SERVER, thread(46, 5000, 1000) }
     denied:opened()
     assert.is_nil(denied:finish({}, 10).target_cpu_ms)
