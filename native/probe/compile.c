@@ -215,6 +215,15 @@ static bool pair(compiler *c, const probe_spec *s, pnode *n, int depth)
     return ok;
 }
 
+/* Can x be told from the event alone, later? */
+static bool later(const px *x)
+{
+    if (x->op == PX_STACK || x->op == PX_CAPTURED || x->op == PX_DURATION || x->op == PX_WITHIN) return false;
+    for (uint8_t i = 0; i < x->n; i++)
+        if (!later(x->arg[i])) return false;
+    return true;
+}
+
 static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode *n)
 {
     if (!s->name || !*s->name) return wrong(c, "a reducer has no name%s%s", "", "");
@@ -251,6 +260,9 @@ static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode
         n->row.n = 1;
     }
     if (s->op == PROBE_QUANTILES && !quantiles(c, s, n)) return false;
+    n->lazy = s->op == PROBE_LAST;
+    for (uint32_t i = 0; n->lazy && i < n->row.n; i++)
+        n->lazy = later(n->row.e[i]);
     return skip_list(c, s, n) && block(c, s->keep, s->n_keep, paired, depth + 1, &n->kids);
 }
 

@@ -290,6 +290,9 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
         b->index[i] = k->schema ? nt_field_index(k->schema, p->field[i]) : -1;
         probe__place(k->schema, b->index[i], &b->place[i]);
     }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t t = 0; t < n && b->place[i].behind_text; t++)
+            if (b->place[t].how == PF_TEXT16 && b->place[t].offset == b->place[i].offset) b->place[i].text = t;
     p->kind[p->n_kind++] = b;
     return b;
 }

@@ -121,6 +121,7 @@ typedef struct pblock {
 struct pnode {
     uint8_t op; /* probe_op */
     bool nested, open;
+    bool lazy;       /* last: its rows can be made from the event alone */
     uint32_t offset; /* of its state in the block of its parent */
     uint64_t on;     /* bits of short names */
     const px *where, *e, *weight;
@@ -138,13 +139,25 @@ struct pnode {
 };
 
 /* ---- kept rows --------------------------------------------------------------------------------------------------- */
+/* An event as it came, of which a row is made when somebody looks. */
+typedef struct praw {
+    const struct probe_kind *kind;
+    int64_t ts, pid;
+    uint64_t thread, capture_thread;
+    uint8_t activity[16], related[16];
+    bool has_activity, has_related;
+    uint32_t n; /* bytes of the payload, behind this */
+    uint8_t payload[];
+} praw;
 typedef struct prow {
     uint32_t cap; /* bytes of the allocation */
-    uint32_t n;
+    uint32_t n;   /* PROW_RAW: v is a praw */
     double key;
     uint64_t order;
     pv v[];
 } prow;
+#define PROW_RAW     UINT32_MAX
+#define PROW_RAW_MAX 1024u /* bytes of payload that are kept raw */
 
 /* ---- states, one a reducer and place ----------------------------------------------------------------------------- */
 typedef struct psum {
@@ -180,9 +193,9 @@ typedef struct ptimeline ptimeline;
 /* How a field is read: most are whole numbers at a place that is known when the kind is first seen. */
 typedef enum pfast { PF_NONE, PF_SLOW, PF_I32, PF_U32, PF_I64, PF_TEXT16 } pfast;
 typedef struct pplace {
-    uint8_t how;      /* pfast */
-    bool behind_text; /* offset is that of the one text before it; then `behind` bytes from its end */
-    uint32_t offset, behind;
+    uint8_t how;                   /* pfast */
+    bool behind_text;              /* offset is that of the one text before it; then `behind` bytes from its end */
+    uint32_t offset, behind, text; /* text: the field that is that text, or UINT32_MAX */
 } pplace;
 
 struct probe_kind {
@@ -312,6 +325,7 @@ static inline pv probe__value(pctx *c, const px *x)
 {
     if (x->op == PX_FIELD) return probe__field_value(c, x->ref);
     if (x->op == PX_CAPTURED && c->start) return c->start[x->ref];
+    if (x->op == PX_DURATION && c->paired) return pv_int(c->duration_ns);
     return x->op == PX_LITERAL ? x->value : probe__eval(c, x);
 }
 bool probe__text_utf8(pv v, buf *out);
@@ -329,6 +343,13 @@ prow *probe__row_copy(probe *p, const prow *r);
 void probe__rows_add(pctx *c, const pnode *n, prows *s);
 void probe__rows_fini(probe *p, prows *s);
 void probe__rows_merge(probe *p, const pnode *n, prows *into, const prows *from);
+/* Between begin and end expressions see the event that a raw row was kept of (p->ctx). */
+typedef struct praw_look {
+    pctx was;
+    nt_event ev;
+} praw_look;
+void probe__raw_begin(probe *p, const prow *r, praw_look *look);
+void probe__raw_end(probe *p, const praw_look *look);
 /* In the order of the result: `visit` for each. */
 void probe__rows_each(const pnode *n, const prows *s, void (*visit)(void *arg, const prow *r), void *arg);
 
@@ -377,31 +398,47 @@ struct pgroup {
 pv probe__key_next(const uint8_t **p, const uint8_t *end);
 void probe__key_put(buf *b, pv v);
 #define PROBE_KEY_SMALL 256
-/* A key in the making. Small ones are padded with zeros to whole words, so that words are hashed and compared. */
+/* A key in the making. One value alone is hashed and compared as it is; bytes are made of it only when it is stored. */
+typedef enum pkey_form { PK_BYTES, PK_WORD, PK_TEXT } pkey_form;
 typedef struct pkey {
-    const uint8_t *p;
+    uint8_t form;
     uint32_t n, nulls; /* bytes; how many of its values are null */
     uint64_t hash;     /* never 0 */
+    pv one;            /* PK_TEXT: texts and GUIDs */
+    const uint8_t *p;  /* PK_BYTES: padded with zeros */
     union {
         uint8_t small[PROBE_KEY_SMALL + 8];
-        uint64_t word[PROBE_KEY_SMALL / 8 + 1];
+        uint64_t word[PROBE_KEY_SMALL / 8 + 1]; /* PK_WORD: the first two */
     };
 } pkey;
-/* The key of cols now. Its bytes are in k, or, of a large one, in the engine's buffer, where the next text overwrites
- * them. */
+/* The key of cols now. Its bytes are in k, in the event, or, of a large one, in the engine's buffer, where the next
+ * text overwrites them. */
 void probe__key(pctx *c, const pcolumns *cols, pkey *k);
 static inline uint32_t probe__key_room(uint32_t n) { return (n + 7) & ~7u; }
-/* Stored keys have probe__key_room bytes, padded with zeros. */
-static inline bool probe__key_is(const uint8_t *stored, const uint8_t *key, uint32_t n)
+/* Writes probe__key_room(k->n) bytes. */
+void probe__key_store(uint8_t *to, const pkey *k);
+static inline uint64_t probe__load64(const uint8_t *p)
 {
-    if (n > PROBE_KEY_SMALL) return memcmp(stored, key, n) == 0;
-    for (uint32_t i = 0; i < n; i += 8) {
-        uint64_t a, b;
-        memcpy(&a, stored + i, 8);
-        memcpy(&b, key + i, 8);
-        if (a != b) return false;
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+/* Stored keys have probe__key_room bytes, padded with zeros; stored has k->n of them. */
+static inline bool probe__key_is(const uint8_t *stored, const pkey *k)
+{
+    if (k->form == PK_WORD)
+        return probe__load64(stored) == k->word[0] && (k->n <= 8 || probe__load64(stored + 8) == k->word[1]);
+    if (k->form == PK_TEXT) {
+        const uint8_t *p = k->one.p;
+        uint32_t n = k->one.n;
+        if (*stored != k->one.type) return false;
+        stored += 5;
+        if (n < 8) return memcmp(stored, p, n) == 0;
+        for (uint32_t i = 0; i + 8 <= n; i += 8)
+            if (probe__load64(stored + i) != probe__load64(p + i)) return false;
+        return probe__load64(stored + n - 8) == probe__load64(p + n - 8);
     }
-    return true;
+    return memcmp(stored, k->p, k->n) == 0;
 }
 static inline const uint8_t *probe__entry_key(const pnode *n, const pentry *e) { return e->state + n->kids.size; }
 uint64_t probe__hash_value(pv v);

@@ -64,12 +64,18 @@ static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
 }
 
 /* A text at a known place, or what stands behind one. False: the payload is shorter. */
-static bool quick(const pplace *f, slice b, pv *out)
+static bool quick(pctx *c, const pplace *f, pv *out)
 {
+    const slice b = c->ev->payload;
     if (f->offset > b.n) return false;
     const uint8_t *from = b.p + f->offset, *end = b.p + b.n;
     if (f->behind_text || f->how == PF_TEXT16) {
-        const uint8_t *nul = nul16(from, end);
+        const uint8_t *nul;
+        if (f->text != UINT32_MAX) { /* most often looked at already */
+            pv text = probe__field_value(c, f->text);
+            nul = text.type == PV_TEXT16 ? text.p + text.n : NULL;
+        } else
+            nul = nul16(from, end);
         if (!nul) return false;
         if (!f->behind_text) {
             *out = of_bytes(PV_TEXT16, slice_of(from, (size_t)(nul - from)));
@@ -77,12 +83,17 @@ static bool quick(const pplace *f, slice b, pv *out)
         }
         from = nul + 2 + f->behind;
     }
-    size_t size = f->how == PF_I64 ? 8 : 4;
-    if (from > end || (size_t)(end - from) < size) return false;
-    int64_t wide = 0;
-    uint32_t narrow = 0;
-    memcpy(size == 8 ? (void *)&wide : (void *)&narrow, from, size);
-    *out = pv_int(f->how == PF_I64 ? wide : f->how == PF_I32 ? (int64_t)(int32_t)narrow : (int64_t)narrow);
+    if (f->how == PF_I64) {
+        int64_t wide;
+        if (end - from < (ptrdiff_t)sizeof wide) return false;
+        memcpy(&wide, from, sizeof wide);
+        *out = pv_int(wide);
+        return true;
+    }
+    uint32_t narrow;
+    if (end - from < (ptrdiff_t)sizeof narrow) return false;
+    memcpy(&narrow, from, sizeof narrow);
+    *out = pv_int(f->how == PF_I32 ? (int64_t)(int32_t)narrow : (int64_t)narrow);
     return true;
 }
 
@@ -95,7 +106,7 @@ pv probe__field_slow(pctx *c, uint32_t ref)
     pv out = pv_null();
     bool there;
     if (f->how > PF_SLOW)
-        there = quick(f, c->ev->payload, &out);
+        there = quick(c, f, &out);
     else {
         there = f->how == PF_SLOW && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)c->kind->index[ref], &v);
         if (there) out = of_value(&v);
@@ -110,13 +121,13 @@ void probe__place(const nt_schema *s, int32_t index, pplace *out)
 {
     static const uint8_t hows[NT_W_COUNT] = {[NT_W_I32] = PF_I32, [NT_W_U32] = PF_U32,      [NT_W_I64] = PF_I64,
                                              [NT_W_U64] = PF_I64, [NT_W_FILETIME] = PF_I64, [NT_W_UTF16Z] = PF_TEXT16};
-    *out = (pplace){.how = index < 0 ? PF_NONE : PF_SLOW};
+    *out = (pplace){.how = index < 0 ? PF_NONE : PF_SLOW, .text = UINT32_MAX};
     if (index < 0 || s->n_bool32) return; /* the size of booleans depends on the payload */
     const nt_field *f = &s->flat[index];
     uint8_t how = hows[f->wire];
     if (!how || f->count_slot != NT_NO_SLOT) return;
     if (f->offset != NT_VARIES) {
-        *out = (pplace){.how = how, .offset = f->offset};
+        *out = (pplace){.how = how, .offset = f->offset, .text = UINT32_MAX};
         return;
     }
     uint32_t behind = 0;
@@ -126,7 +137,7 @@ void probe__place(const nt_schema *s, int32_t index, pplace *out)
         behind += g->size;
     }
     if (g->offset == NT_VARIES || g->wire != NT_W_UTF16Z || how == PF_TEXT16) return;
-    *out = (pplace){.how = how, .behind_text = true, .offset = g->offset, .behind = behind};
+    *out = (pplace){.how = how, .behind_text = true, .offset = g->offset, .behind = behind, .text = UINT32_MAX};
 }
 
 static pv guid(const uint8_t *g)

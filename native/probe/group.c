@@ -72,47 +72,71 @@ static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols,
     k->hash = hash_words(k->word, k->n);
 }
 
-/* Most keys are one number or one text. */
-static void key_of_one(pv v, pkey *k)
+static uint64_t mix(uint64_t h, uint64_t w)
 {
-    k->p = k->small;
-    k->nulls = v.type == PV_NULL;
-    k->small[0] = v.type;
-    if (!pv_has_bytes(v)) {
-        uint64_t i = v.type == PV_NULL ? 0 : (uint64_t)v.i;
-        k->word[0] = v.type | i << 8;
-        k->word[1] = i >> 56;
-        k->n = v.type == PV_NULL ? 1 : 9;
-    } else {
-        memcpy(k->small + 1, &v.n, sizeof v.n);
-        uint8_t *at = k->small + 1 + sizeof v.n;
-        uint32_t left = v.n;
-        const uint8_t *from = v.p;
-        for (; left >= 8; left -= 8, at += 8, from += 8)
-            memcpy(at, from, 8);
-        if (left & 4) {
-            memcpy(at, from, 4);
-            at += 4;
-            from += 4;
-        }
-        for (left &= 3; left; left--)
-            *at++ = *from++;
-        memset(at, 0, 8);
-        k->n = (uint32_t)(at - k->small);
-    }
-    k->hash = hash_words(k->word, k->n);
+    h = (h ^ w) * 0x9FB21C651E98DF25ull;
+    return h ^ h >> 32;
+}
+
+/* Up to seven bytes. */
+static uint64_t load_few(const uint8_t *p, uint32_t n)
+{
+    uint64_t v = 0;
+    for (uint32_t i = 0; i < n; i++)
+        v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+static uint64_t hash_text(const uint8_t *p, uint32_t n, uint8_t type)
+{
+    uint64_t h = HASH_SEED ^ ((uint64_t)n << 8 | type);
+    uint32_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        h = mix(h, probe__load64(p + i));
+    if (i < n) h = mix(h, n >= 8 ? probe__load64(p + n - 8) : load_few(p, n));
+    h *= 0xD6E8FEB86659FD93ull;
+    return (h ^ h >> 29) | 1;
 }
 
 void probe__key(pctx *c, const pcolumns *cols, pkey *k)
 {
     if (cols->n == 1) {
-        pv one = probe__value(c, cols->e[0]);
-        if (!pv_has_bytes(one) || one.n + 5 <= PROBE_KEY_SMALL) {
-            key_of_one(one, k);
+        pv v = probe__value(c, cols->e[0]);
+        k->nulls = v.type == PV_NULL;
+        if (!pv_has_bytes(v)) { /* most keys are one number or one text */
+            uint64_t i = v.type == PV_NULL ? 0 : (uint64_t)v.i;
+            k->form = PK_WORD;
+            k->word[0] = v.type | i << 8;
+            k->word[1] = i >> 56;
+            k->n = v.type == PV_NULL ? 1 : 9;
+            uint64_t h = mix(HASH_SEED ^ v.type, i) * 0xD6E8FEB86659FD93ull;
+            k->hash = (h ^ h >> 29) | 1;
+            return;
+        }
+        if (v.n + 5 <= PROBE_KEY_SMALL) {
+            k->form = PK_TEXT;
+            k->one = v;
+            k->n = v.n + 5;
+            k->hash = hash_text(v.p, v.n, v.type);
             return;
         }
     }
+    k->form = PK_BYTES;
     key_of_many(c, cols, k);
+}
+
+void probe__key_store(uint8_t *to, const pkey *k)
+{
+    memset(to + probe__key_room(k->n) - 8, 0, 8);
+    switch ((pkey_form)k->form) {
+    case PK_WORD: memcpy(to, k->word, k->n); break;
+    case PK_TEXT:
+        to[0] = k->one.type;
+        memcpy(to + 1, &k->one.n, sizeof k->one.n);
+        memcpy(to + 5, k->one.p, k->one.n);
+        break;
+    case PK_BYTES: memcpy(to, k->p, k->n); break;
+    }
 }
 
 pv probe__key_next(const uint8_t **at, const uint8_t *end)
@@ -144,13 +168,12 @@ static size_t entry_size(const pnode *n, uint32_t key_n)
     return sizeof(pentry) + n->kids.size + probe__key_room(key_n);
 }
 
-static pentry **find(const pnode *n, const pgroup *g, slice key, uint64_t hash)
+static inline pentry **find(const pnode *n, const pgroup *g, const pkey *k)
 {
-    uint32_t i = (uint32_t)hash & (g->cap - 1);
+    uint32_t i = (uint32_t)k->hash & (g->cap - 1);
     for (;; i = (i + 1) & (g->cap - 1)) {
         pentry *e = g->slot[i];
-        if (!e ||
-            (e->hash == hash && e->key_n == key.n && probe__key_is(probe__entry_key(n, e), key.p, (uint32_t)key.n)))
+        if (!e || (e->hash == k->hash && e->key_n == k->n && probe__key_is(probe__entry_key(n, e), k)))
             return &g->slot[i];
     }
 }
@@ -225,7 +248,7 @@ static void evict(probe *p, const pnode *n, pgroup *g)
 }
 
 /* The entry of a key, made if need be; NULL: past a cap. */
-static pentry *entry_of(probe *p, const pnode *n, pgroup **at, slice key, uint64_t hash)
+static __attribute__((noinline)) pentry *new_entry(probe *p, const pnode *n, pgroup **at, const pkey *k)
 {
     pgroup *g = *at;
     if (!g) {
@@ -233,25 +256,31 @@ static pentry *entry_of(probe *p, const pnode *n, pgroup **at, slice key, uint64
         if (!g) return NULL;
     }
     if (!g->cap && !rehash(p, g, FIRST_SLOTS)) return NULL;
-    pentry **slot = find(n, g, key, hash);
+    pentry **slot = find(n, g, k);
     if (*slot) return *slot;
     if (g->n >= n->max) {
         evict(p, n, g);
         if (g->n >= n->max) return NULL;
-        slot = find(n, g, key, hash);
+        slot = find(n, g, k);
     }
     if ((g->n + 1) * 4 > g->cap * 3) {
         if (!rehash(p, g, 2 * g->cap)) return NULL;
-        slot = find(n, g, key, hash);
+        slot = find(n, g, k);
     }
-    pentry *e = probe__alloc(p, entry_size(n, (uint32_t)key.n));
+    pentry *e = probe__alloc(p, entry_size(n, k->n));
     if (!e) return NULL;
-    e->hash = hash;
-    e->key_n = (uint32_t)key.n;
+    e->hash = k->hash;
+    e->key_n = k->n;
     e->partial = g->evicted > 0 || g->refused > 0;
-    memcpy(e->state + n->kids.size, key.p, key.n);
+    probe__key_store(e->state + n->kids.size, k);
     g->n++;
     return *slot = e;
+}
+
+static inline pentry *entry_of(probe *p, const pnode *n, pgroup **at, const pkey *k)
+{
+    pentry *e = *at && (*at)->cap ? *find(n, *at, k) : NULL;
+    return e ? e : new_entry(p, n, at, k);
 }
 
 void probe__group_add(pctx *c, const pnode *n, pgroup **at)
@@ -260,7 +289,7 @@ void probe__group_add(pctx *c, const pnode *n, pgroup **at)
     pkey key;
     probe__key(c, &n->by, &key);
     double weight = 1;
-    pentry *e = entry_of(p, n, at, slice_of(key.p, key.n), key.hash);
+    pentry *e = entry_of(p, n, at, &key);
     if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
     if (e) {
         e->n++;
@@ -297,7 +326,8 @@ void probe__group_merge(probe *p, const pnode *n, pgroup **into, const pgroup *f
     for (uint32_t i = 0; i < from->cap; i++) {
         const pentry *e = from->slot[i];
         if (!e) continue;
-        pentry *mine = entry_of(p, n, into, slice_of(probe__entry_key(n, e), e->key_n), e->hash);
+        const pkey key = {.form = PK_BYTES, .n = e->key_n, .hash = e->hash, .p = probe__entry_key(n, e)};
+        pentry *mine = entry_of(p, n, into, &key);
         if (!mine) {
             uint8_t *other = *into ? other_of(p, n, *into) : NULL;
             if (!other) continue;

@@ -9,12 +9,12 @@
 
 static const uint8_t *key_of(const pslot *s) { return s->key ? s->key : (const uint8_t *)s->small; }
 
-static pslot *find(const ppair *s, const uint8_t *key, uint32_t n, uint64_t hash)
+static inline pslot *find(const ppair *s, const pkey *k)
 {
-    uint32_t i = (uint32_t)hash & (s->cap - 1);
+    uint32_t i = (uint32_t)k->hash & (s->cap - 1);
     for (;; i = (i + 1) & (s->cap - 1)) {
         pslot *at = &s->slot[i];
-        if (at->hash == 0 || (at->hash == hash && at->key_n == n && probe__key_is(key_of(at), key, n))) return at;
+        if (at->hash == 0 || (at->hash == k->hash && at->key_n == k->n && probe__key_is(key_of(at), k))) return at;
     }
 }
 
@@ -50,7 +50,8 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
     s->used = 0;
     for (uint32_t i = 0; i < old_cap; i++) {
         if (!old[i].hash) continue;
-        *find(s, key_of(&old[i]), old[i].key_n, old[i].hash) = old[i];
+        const pkey k = {.form = PK_BYTES, .n = old[i].key_n, .hash = old[i].hash, .p = key_of(&old[i])};
+        *find(s, &k) = old[i];
         s->used++;
     }
     probe__free(p, old, old_cap * sizeof *old);
@@ -87,7 +88,7 @@ static void begin(pctx *c, const pnode *n, ppair *s)
         s->keyless++;
         return;
     }
-    pslot *at = find(s, key.p, key.n, key.hash);
+    pslot *at = find(s, &key);
     if (at->top && !n->nested) {
         pwait *o = at->top;
         at->top = NULL;
@@ -118,7 +119,7 @@ static void begin(pctx *c, const pnode *n, ppair *s)
                 return;
             }
         }
-        memcpy(at->key ? at->key : (uint8_t *)at->small, key.p, probe__key_room(key.n));
+        probe__key_store(at->key ? at->key : (uint8_t *)at->small, &key);
         at->key_n = key.n;
         at->hash = key.hash;
         s->used++;
@@ -144,7 +145,7 @@ static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
         s->keyless++;
         return;
     }
-    pslot *at = s->cap ? find(s, key.p, key.n, key.hash) : NULL;
+    pslot *at = s->cap ? find(s, &key) : NULL;
     pwait *o = at ? at->top : NULL;
     if (!o) {
         s->unmatched++;
@@ -190,7 +191,7 @@ bool probe__pair_is_open(pctx *c, slice name)
     if (!s || !s->cap) return false;
     pkey key;
     probe__key(c, &n->by, &key);
-    return key.nulls < n->by.n && find(s, key.p, key.n, key.hash)->top;
+    return key.nulls < n->by.n && find(s, &key)->top;
 }
 
 void probe__pair_fini(probe *p, ppair **at)

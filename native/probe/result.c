@@ -140,13 +140,18 @@ typedef struct row_arg {
 static void put_row(void *arg, const prow *r)
 {
     const row_arg *a = arg;
+    bool raw = r->n == PROW_RAW;
+    praw_look look;
+    if (raw) probe__raw_begin(a->w->p, r, &look);
     tlv_mark(a->w->out, TLV_TABLE);
     for (uint32_t i = 0; i < a->cols->n; i++) {
-        if (r->v[i].type == PV_NULL) continue;
+        pv v = raw ? probe__value(&a->w->p->ctx, a->cols->e[i]) : r->v[i];
+        if (v.type == PV_NULL) continue;
         tlv_text(a->w->out, a->cols->name[i]);
-        put_value(a->w, r->v[i]);
+        put_value(a->w, v);
     }
     tlv_mark(a->w->out, TLV_END);
+    if (raw) probe__raw_end(a->w->p, &look);
 }
 
 static void put_rows(writer *w, const pnode *n, const prows *s)

@@ -88,13 +88,83 @@ prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
     }
     return fresh_row(c, cols, reuse);
 }
+/* ---- events kept as they came ------------------------------------------------------------------------------------ */
+static prow *raw_row(pctx *c, prow *r)
+{
+    const nt_event *ev = c->ev;
+    size_t need = sizeof(prow) + sizeof(praw) + ev->payload.n;
+    if (!r || r->cap < need) {
+        size_t cap = (need + 63) & ~(size_t)63;
+        probe__row_free(c->p, r);
+        r = probe__alloc(c->p, cap);
+        if (!r) return NULL;
+        r->cap = (uint32_t)cap;
+    }
+    praw *w = (praw *)(void *)r->v;
+    r->n = PROW_RAW;
+    r->order = c->p->order;
+    w->kind = c->kind;
+    w->ts = ev->ts;
+    w->pid = ev->pid;
+    w->thread = ev->thread;
+    w->capture_thread = ev->capture_thread;
+    w->has_activity = ev->activity != NULL;
+    w->has_related = ev->related != NULL;
+    if (ev->activity) memcpy(w->activity, ev->activity, 16);
+    if (ev->related) memcpy(w->related, ev->related, 16);
+    w->n = (uint32_t)ev->payload.n;
+    uint32_t k = 0;
+    for (; k + 8 <= w->n; k += 8)
+        memcpy(w->payload + k, ev->payload.p + k, 8);
+    for (; k < w->n; k++)
+        w->payload[k] = ev->payload.p[k];
+    return r;
+}
+
+static prow *raw_copy(probe *p, const prow *r)
+{
+    const praw *w = (const praw *)(const void *)r->v;
+    size_t size = sizeof *r + sizeof *w + w->n;
+    prow *copy = probe__alloc(p, size);
+    if (!copy) return NULL;
+    memcpy(copy, r, size);
+    copy->cap = (uint32_t)size;
+    return copy;
+}
+
 prow *probe__row_copy(probe *p, const prow *r)
 {
+    if (r->n == PROW_RAW) return raw_copy(p, r);
     prow *copy = row_of(p, r->v, r->n, NULL);
     if (!copy) return NULL;
     copy->key = r->key;
     copy->order = r->order;
     return copy;
+}
+
+void probe__raw_begin(probe *p, const prow *r, praw_look *look)
+{
+    const praw *w = (const praw *)(const void *)r->v;
+    look->was = p->ctx;
+    look->ev = (nt_event){.kind = w->kind->kind,
+                          .ts = w->ts,
+                          .pid = w->pid,
+                          .thread = w->thread,
+                          .capture_thread = w->capture_thread,
+                          .activity = w->has_activity ? w->activity : NULL,
+                          .related = w->has_related ? w->related : NULL,
+                          .payload = slice_of(w->payload, w->n)};
+    uint32_t stamp = look->was.stamp + 1; /* nothing in the cache is of this event */
+    p->ctx = (pctx){
+        .p = p, .kind = w->kind, .ev = &look->ev, .reader = look->was.reader, .trace = look->was.trace, .stamp = stamp};
+    p->scratch_n = 0;
+}
+
+void probe__raw_end(probe *p, const praw_look *look)
+{
+    uint32_t stamp = p->ctx.stamp;
+    p->ctx = look->was;
+    p->ctx.stamp = stamp;
 }
 
 /* ---- collections ------------------------------------------------------------------------------------------------- */
@@ -194,7 +264,25 @@ static void close_gap(const pnode *n, prows *s)
     s->n--;
 }
 
+static void rows_add_slow(pctx *c, const pnode *n, prows *s);
+
 void probe__rows_add(pctx *c, const pnode *n, prows *s)
+{
+    /* a full ring of raw events: the common case */
+    if (n->lazy && s->n == n->n) {
+        prow *r = s->p[s->head];
+        if (r->n == PROW_RAW && r->cap >= sizeof(prow) + sizeof(praw) + c->ev->payload.n) {
+            s->seen++;
+            s->dropped++;
+            (void)raw_row(c, r);
+            if (++s->head == s->n) s->head = 0;
+            return;
+        }
+    }
+    rows_add_slow(c, n, s);
+}
+
+static __attribute__((noinline)) void rows_add_slow(pctx *c, const pnode *n, prows *s)
 {
     probe *p = c->p;
     double key = 0;
@@ -215,7 +303,9 @@ void probe__rows_add(pctx *c, const pnode *n, prows *s)
         s->dropped++;
         return;
     }
-    prow *r = s->bytes > PROBE_ROWS_BYTES ? NULL : probe__row(c, &n->row, old);
+    prow *r = s->bytes > PROBE_ROWS_BYTES                   ? NULL
+              : n->lazy && c->ev->payload.n <= PROW_RAW_MAX ? raw_row(c, old)
+                                                            : probe__row(c, &n->row, old);
     if (!r) {
         if (old && s->bytes > PROBE_ROWS_BYTES) probe__row_free(p, old);
         if (replaces) close_gap(n, s);

@@ -170,7 +170,9 @@ local function providers(given)
     if type(p.name) ~= "string" or p.name == "" then fail("%s has no name", place) end
     local mask, unknown = keywords.mask(p.keywords)
     if p.keywords == nil then -- an event without a keyword may need the session's own bits, which only the full mask has
-      if p.name:find("^Microsoft%-Windows%-DotNETRuntime") then fail("%s: the runtime's events are chosen by keywords; name them", place) end
+      if p.name:find("^Microsoft%-Windows%-DotNETRuntime") then
+        fail("%s: the runtime's events are chosen by keywords; name them", place)
+      end
       mask = -1
     end
     if not mask then
