@@ -69,6 +69,8 @@ typedef struct clr_method {
 /* The method at ip at time ts (ticks, as nt_event.ts; INT64_MAX: the latest that was there). False: unknown, or more
  * than one could have been there; *out is left alone. The first call after new events sorts the map. */
 bool clr_methods_find(const clr_methods *m, uint64_t ip, int64_t ts, clr_method *out);
+/* Whether more than one method is known to have been at ip: a name then holds for its time only. */
+bool clr_methods_reused(const clr_methods *m, uint64_t ip);
 /* Appends the name as TraceEvent prints it: "Namespace.Type.Method(class System.String,int32)", the signature from its
  * parenthesis on. False when out failed. */
 bool clr_method_name(const clr_method *m, buf *out);

@@ -160,6 +160,8 @@ typedef struct pick {
     uint64_t ip;
     int64_t ts;
     uint32_t seen;
+    const clr__life *any;
+    bool several; /* not all of the same method */
     struct {
         const clr__life *life; /* the nearest */
         bool unclear;          /* another one as near, of another method */
@@ -190,6 +192,8 @@ static int nearer(rank r, const clr__life *a, const clr__life *b)
 
 static void consider(pick *p, const clr__life *l)
 {
+    if (p->any && !same_method(p->m, p->any, l)) p->several = true;
+    p->any = l;
     rank r = rank_of(l, p->ts);
     const clr__life *best = p->of[r].life;
     int order = best ? nearer(r, l, best) : 1;
@@ -273,6 +277,14 @@ bool clr_methods_find(const clr_methods *m, uint64_t ip, int64_t ts, clr_method 
                         .cold = r->flags >> 28 == 1,
                         .tier = tier_of(r->flags)};
     return true;
+}
+
+bool clr_methods_reused(const clr_methods *m, uint64_t ip)
+{
+    if (!build(m)) return false;
+    pick p = {.m = m, .ip = ip};
+    visit(&p, 0, m->index->n);
+    return p.several || p.seen > CLR_METHOD_LIVES_MAX;
 }
 
 bool clr_method_name(const clr_method *m, buf *out)

@@ -161,6 +161,12 @@ static void an_address_used_again_has_the_name_of_its_time(void **state)
     assert_name(m, 0x1010, 290, "Second");
     assert_name(m, 0x1010, 99, "First");
     assert_name(m, 0x10c0, 60, "First"); /* beyond the end of the one before */
+    assert_true(clr_methods_reused(m, 0x1010));
+    method(m, LOAD_NAMED, 100, (body){.start = 0x9000, .id = 9, .name = "Again"});
+    method(m, UNLOAD_NAMED, 200, (body){.start = 0x9000, .id = 9, .name = "Again"});
+    method(m, LOAD_NAMED, 300, (body){.start = 0x9000, .id = 9, .name = "Again"});
+    assert_false(clr_methods_reused(m, 0x9000)); /* by the same method */
+    assert_false(clr_methods_reused(m, 0x5000)); /* nobody */
 }
 
 static void the_latest_is_found_also_when_it_is_gone(void **state)
@@ -247,6 +253,7 @@ static void an_address_used_too_often_has_no_name(void **state)
     assert_name(m, 0x1000, 42, "even");
     assert_name(m, 0x1000, 52, "odd");
     method(m, LOAD_NAMED, 999999, (body){.start = 0x1000, .id = 9, .name = "last"});
+    assert_true(clr_methods_reused(m, 0x1000));
     assert_name(m, 0x1000, 42, UNKNOWN);
 }
 
