@@ -44,6 +44,7 @@ describe("collectors.crash_guard.in_flight", function()
   end)
 
   it("takes back the bottom when a handler of last resort takes the exception after all", function()
+    assert.same({ "A", true, false }, left "throw A, bottom, catch")
     assert.is_nil(left "throw A, bottom, catch, catch end, done")
   end)
 
