@@ -15,7 +15,7 @@ local BOTTOM <const> = { "System.Threading.Thread::StartCallback()", "System.Thr
 
 local function at_bottom(method)
   for _, name in ipairs(BOTTOM) do
-    if method and method:find(name, 1, true) then return true end
+    if type(method) == "string" and method:find(name, 1, true) then return true end
   end
   return false
 end

@@ -96,6 +96,9 @@ function M.message(text)
   return was_cut and text .. CUT or text
 end
 
+-- A recording may describe the event as it likes.
+local function type_of(value) return type(value) == "string" and value or M.UNKNOWN_TYPE end
+
 local function flags_of(bits)
   local list = {}
   for _, flag in ipairs(FLAGS) do
@@ -119,7 +122,7 @@ end
 ---@return ThrownException
 function M.of(raw, stacks)
   return {
-    at_ms = (raw.at or 0) / 1e6, type = raw.type or M.UNKNOWN_TYPE, message = M.message(raw.message),
+    at_ms = (raw.at or 0) / 1e6, type = type_of(raw.type), message = M.message(raw.message),
     hresult = (math.tointeger(raw.hresult) or 0) & 0xFFFFFFFF, flags = flags_of(raw.flags), thread = raw.thread or 0,
     frames = raw.stack and M.frames(stacks[raw.stack]) or nil,
   }
@@ -136,7 +139,7 @@ end
 ---@return { type: string, n: integer }[], integer
 function M.counts(group)
   local list = {}
-  for i, row in ipairs(group.rows) do list[i] = { type = row.type or M.UNKNOWN_TYPE, n = row.n } end
+  for i, row in ipairs(group.rows) do list[i] = { type = type_of(row.type), n = row.n } end
   table.sort(list, function(a, b)
     if a.n ~= b.n then return a.n > b.n end
     return a.type < b.type
@@ -158,7 +161,7 @@ function M.throw_sites(group, stacks)
     local frames = row.stack and M.frames(stacks[row.stack])
     if frames then
       resolved = resolved + row.n
-      list[#list + 1] = { type = row.type or M.UNKNOWN_TYPE, frame = frames[1], n = row.n }
+      list[#list + 1] = { type = type_of(row.type), frame = frames[1], n = row.n }
     end
   end
   table.sort(list, function(a, b)

@@ -73,7 +73,7 @@ describe("collectors.crash_guard.in_flight", function()
 
   it("does with an end whose throw is not there, and with events that it does not know", function()
     assert.is_nil(left "catch, catch end, done, done")
-    assert.is_nil(in_flight.of_thread { { id = 1 }, { id = 999 } })
+    assert.is_nil(in_flight.of_thread { { id = 1 }, { id = 999 }, { id = FILTER, method = 7 } })
   end)
 
   it("puts first what was at the bottom of its thread, then what no handler had, then the latest", function()

@@ -65,6 +65,15 @@ describe("collectors.exceptions.rows", function()
     assert.is_nil(wire.flags)
   end)
 
+  it("survives a recording that describes the event in another way", function()
+    local e = rows.of({ at = 1, type = 7, message = true, hresult = "x", flags = 1.5, thread = 2 }, {})
+    assert.same({ "<unknown>", "", 0 }, { e.type, e.message, e.hresult })
+    assert.is_nil(e.flags)
+    local counts = rows.counts { rows = { { type = "A", n = 2 }, { type = 7, n = 2 } } }
+    assert.same({ { type = "<unknown>", n = 2 }, { type = "A", n = 2 } }, counts)
+    assert.equal(0, #rows.throw_sites({ rows = { { type = false, n = 1 } } }, {}))
+  end)
+
   it("shows the first frames of a deep stack, and how many more there are", function()
     local names = {}
     for i = 1, 40 do names[i] = "F" .. i end
