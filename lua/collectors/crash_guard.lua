@@ -63,6 +63,8 @@ local function collect(ctx, source, args)
     message = "Guarding against a crash",
   })
   if not result then return nil, err end
+  local empty = source.path and collector.empty_recording(source.path, result.window.summary)
+  if empty then return nil, empty end
   return snapshot.artifact(source, result, verdict.of(evidence(source, watch, result)), args)
 end
 

@@ -86,6 +86,8 @@ return collector {
       message = "Collecting exceptions",
     })
     if not result then return nil, err end
+    local empty = source.path and collector.empty_recording(source.path, result.window.summary)
+    if empty then return nil, empty end
     return artifact_of(source, result, args)
   end,
   inline = inline,

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- collect_events(kind="exceptions") over recorded sessions of a target that threw a known number of known things.
+local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local kit = require("support.framework_kit")
@@ -99,6 +100,18 @@ describe("collect_events exceptions, recorded", function()
     local e = collect("crash").data.exceptions
     assert.equal(4, e.totalExceptions)
     assert.matches("Incomplete", table.concat(e.notes, "\n"))
+  end)
+
+  it("refuses a recording that holds nothing, as the guard does", function()
+    local path = os.tmpname()
+    local f = assert(io.open(path, "wb"))
+    f:write(assert(fs.read(DATA .. "throw.nettrace", 1 << 20)):sub(1, 90))
+    f:close()
+    for _, kind in ipairs { "exceptions", "crash-guard" } do
+      local why = assert.is_table(collect("throw", { kind = kind, traceFilePath = path }).error)
+      assert.same({ "InvalidArgument", "traceFilePath" }, { why.kind, why.detail })
+    end
+    os.remove(path)
   end)
 
   it("refuses maxRecent 0", function()
