@@ -149,6 +149,11 @@ local function ended_early(self)
 end
 
 local function never_came(self, seconds)
+  if self.passed > 0 then
+    return errors.new("EndpointUnavailable", ("Only the SDK's own processes connected within %g s, and not yet the program that %s should "
+      .. "start: a build wants a larger connectTimeoutSeconds, or launch the built program itself.%s"):format(seconds, self.name,
+      last_words(self)), { process_id = self.pid, hints = {} })
+  end
   local seen = ipc.resolve(self.pid)
   local runtime = seen and seen.runtime
   if not runtime then
