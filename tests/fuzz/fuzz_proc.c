@@ -40,9 +40,12 @@ static void process(slice text)
     kn_io io;
     slice item;
     uint64_t ns;
+    kn_exit x;
+    int wait_status;
     err e = {0};
     (void)kn_parse_schedstat(text, &ns);
     (void)kn_parse_stat(text, &stat, &e);
+    if (kn_parse_zombie(text, &wait_status)) kn_exit_of_status(wait_status, &x);
     (void)kn_parse_status(text, &status, NULL);
     (void)kn_parse_rollup(text, &rollup, NULL);
     (void)kn_parse_limits(text, &limits, NULL);
