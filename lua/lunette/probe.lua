@@ -34,9 +34,11 @@ function M.open(program, options) return run.open(program, options) end
 -- ---- reducers -----------------------------------------------------------------------------------------------------------------------
 
 local function with(op, more, fields)
-  local node = { op = op }
+  if more ~= nil and type(more) ~= "table" then error(("probe.%s: its options are a table, not a %s"):format(op, type(more)), 3) end
+  local node = {}
   for k, v in pairs(more or {}) do node[k] = v end
   for k, v in pairs(fields or {}) do node[k] = v end
+  node.op = op
   return node
 end
 

@@ -176,6 +176,24 @@ static bool quantiles(compiler *c, const probe_spec *s, pnode *n)
     return true;
 }
 
+/* Does x ask whether a pair is open? */
+static bool asks_within(const px *x)
+{
+    if (x->op == PX_WITHIN) return true;
+    for (uint8_t i = 0; i < x->n; i++)
+        if (asks_within(x->arg[i])) return true;
+    return false;
+}
+
+/* The keys of a pair: within() computes the keys of the pair that it names, so it would call itself without end. */
+static bool pair_keys(compiler *c, const probe_row *by, const probe_spec *s, pcolumns *out)
+{
+    if (!columns(c, by, s->name, out)) return false;
+    for (uint32_t i = 0; i < out->n; i++)
+        if (asks_within(out->e[i])) return wrong(c, "%s: within() cannot be part of a pair's keys%s", s->name, "");
+    return true;
+}
+
 /* What belongs to a pair: its sides are looked at by themselves, its children with both. */
 static bool pair(compiler *c, const probe_spec *s, pnode *n, int depth)
 {
@@ -184,7 +202,7 @@ static bool pair(compiler *c, const probe_spec *s, pnode *n, int depth)
     if (!bits_of(c, &s->start, 0, s->name, &n->start) || !bits_of(c, &s->stop, 0, s->name, &n->stop)) return false;
     static const probe_named thread = {"thread", "@thread"};
     const probe_row by = s->by.n ? s->by : (probe_row){&thread, 1};
-    if (!columns(c, &by, s->name, &n->by) || !columns(c, &s->by_stop, s->name, &n->by_stop)) return false;
+    if (!pair_keys(c, &by, s, &n->by) || !pair_keys(c, &s->by_stop, s, &n->by_stop)) return false;
     if (n->by_stop.n && n->by_stop.n != n->by.n)
         return wrong(c, "%s: both sides of 'by' must have as many keys%s", s->name, "");
     if (!columns(c, &s->row, s->name, &n->row)) return false;
@@ -200,7 +218,7 @@ static bool pair(compiler *c, const probe_spec *s, pnode *n, int depth)
     }
     c->scope.pair = n;
     c->scope.captures = &captures;
-    ok = ok && expression(c, s->where, s->name, &n->where) && block(c, s->keep, s->n_keep, true, depth, &n->kids);
+    ok = ok && expression(c, s->where, s->name, &n->pair_where) && block(c, s->keep, s->n_keep, true, depth, &n->kids);
     if (ok && captures.n) {
         n->captured.n = captures.n;
         n->captured.e = arena_dup(&c->p->a, captures.e, captures.n * sizeof *captures.e);
@@ -234,6 +252,7 @@ static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode
     if (!name) return no_memory(c);
     n->name = slice_str(name);
     n->op = (uint8_t)s->op;
+    n->run = probe__runner(s->op);
     n->nested = s->nested;
     n->open = s->open;
     n->n = limited(s->n, 1, PROBE_ROWS_MAX);

@@ -189,7 +189,7 @@ static size_t l_list(lua_State *L, int idx, const char *key, lua_Integer max)
     if (type == LUA_TNIL) return 0;
     if (type != LUA_TTABLE) luaL_error(L, "events.open: '%s' must be a list", key);
     lua_Integer n = luaL_len(L, -1);
-    if (n > max) luaL_error(L, "events.open: '%s' has more than %I entries", key, (LUAI_UACINT)max);
+    if (n < 0 || n > max) luaL_error(L, "events.open: '%s' has more than %I entries", key, (LUAI_UACINT)max);
     return (size_t)n;
 }
 

@@ -61,7 +61,7 @@ static size_t list(lua_State *L, int idx, const char *key)
     if (type == LUA_TNIL) return 0;
     if (type != LUA_TTABLE) luaL_error(L, "program: %s must be a list", key);
     lua_Integer n = luaL_len(L, -1);
-    if (n > LIST_MAX) luaL_error(L, "program: %s is too long", key);
+    if (n < 0 || n > LIST_MAX) luaL_error(L, "program: %s is too long", key); /* below 0: a __len of the script's own */
     return (size_t)n;
 }
 

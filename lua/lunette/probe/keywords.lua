@@ -18,9 +18,10 @@ M.RUNTIME = {
 function M.mask(given)
   if type(given) == "number" or given == nil then return math.tointeger(given or 0) end
   local mask = 0
+  if type(given) == "table" and getmetatable(given) then return nil end
   for _, one in ipairs(type(given) == "table" and given or { given }) do
-    local bit = math.tointeger(tonumber(one)) or M.RUNTIME[one]
-    if not bit then return nil, one end
+    local bit = math.tointeger(type(one) == "number" and one or type(one) == "string" and tonumber(one) or nil) or M.RUNTIME[one]
+    if not bit then return nil, type(one) == "string" and one or nil end
     mask = mask | bit
   end
   return mask

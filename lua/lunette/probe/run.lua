@@ -65,6 +65,10 @@ local function engine_notes(meta, notes)
   if meta.stacks_dropped > 0 then
     notes[#notes + 1] = ("StacksDropped: %d stacks were not kept: too many different ones."):format(meta.stacks_dropped)
   end
+  if meta.texts_dropped > 0 then
+    notes[#notes + 1] = ("TextsDropped: %d texts that expressions made (lower, hex, enum) were too long together; they count as null.")
+      :format(meta.texts_dropped)
+  end
   if meta.refused > 0 then
     notes[#notes + 1] = ("MemoryLimit: %d values were not kept, since the collector's memory was full."):format(meta.refused)
   end

@@ -44,4 +44,10 @@ describe("lunette.probe within()", function()
     _, err = run("holds", keep("within(@thread)"))
     assert.matches("takes the name of a pair as a text", tostring(err), 1, true)
   end)
+
+  it("is refused in the keys of a pair: it would ask for itself without end", function()
+    local locks = probe.pair { start = "enter", stop = "left", by = 'if(within("locks"), 1, 2)' }
+    local _, err = run("holds", { locks = locks })
+    assert.matches("locks: within() cannot be part of a pair's keys", tostring(err), 1, true)
+  end)
 end)
