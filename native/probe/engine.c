@@ -166,18 +166,9 @@ void probe__merge(probe *p, const pblock *b, uint8_t *into, const uint8_t *from)
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
-int64_t probe__time(pctx *c)
+static void run_each(pctx *c, const pnode *n, uint8_t *state)
 {
-    if (!c->has_time) {
-        c->has_time = true;
-        c->time_ns = nt_ns(c->trace, c->ev->ts);
-    }
-    return c->time_ns;
-}
-
-/* Not part of its caller: its large frame would burden every event. */
-static __attribute__((noinline)) void run_each(pctx *c, const pnode *n, uint64_t *s)
-{
+    uint64_t *s = (uint64_t *)state;
     probe *p = c->p;
     buf *b = &p->tmp;
     pv v[PROBE_COLUMNS_MAX];
@@ -196,44 +187,60 @@ static __attribute__((noinline)) void run_each(pctx *c, const pnode *n, uint64_t
     buf_fini(&row);
 }
 
-static void run_node(pctx *c, const pnode *n, uint8_t *s)
+static void run_count(pctx *c, const pnode *n, uint8_t *s)
 {
-    switch (n->op) {
-    case PROBE_COUNT: ++*(uint64_t *)s; break;
-    case PROBE_SUM: sum_add((psum *)s, probe__value(c, n->e)); break;
-    case PROBE_MIN:
-    case PROBE_MAX: extreme_add((pextreme *)s, probe__value(c, n->e), n->op == PROBE_MIN); break;
-    case PROBE_STATS: stats_add((pstats *)s, probe__value(c, n->e)); break;
-    case PROBE_QUANTILES: {
-        double d;
-        if (pv_number(probe__value(c, n->e), &d)) probe__sketch_add(c->p, (psketch **)s, d);
-        break;
-    }
-    case PROBE_DISTINCT: {
-        pv v = probe__value(c, n->e);
-        if (v.type != PV_NULL) probe__distinct_add(c->p, (pdistinct **)s, n->max, probe__hash_value(v));
-        break;
-    }
-    case PROBE_VALUE:
-    case PROBE_FIRST:
-    case PROBE_LAST:
-    case PROBE_TOP: probe__rows_add(c, n, (prows *)s); break;
-    case PROBE_GROUP: probe__group_add(c, n, (pgroup **)s); break;
-    case PROBE_PAIR: probe__pair_run(c, n, (ppair **)s, s + sizeof(void *)); break;
-    case PROBE_TIMELINE: probe__timeline_add(c, n, (ptimeline **)s); break;
-    case PROBE_FILTER: probe__run(c, &n->kids, s); break;
-    case PROBE_EACH: run_each(c, n, (uint64_t *)s); break;
-    default: break;
-    }
+    (void)c;
+    (void)n;
+    ++*(uint64_t *)s;
+}
+
+static void run_sum(pctx *c, const pnode *n, uint8_t *s) { sum_add((psum *)s, probe__value(c, n->e)); }
+
+static void run_extreme(pctx *c, const pnode *n, uint8_t *s)
+{
+    extreme_add((pextreme *)s, probe__value(c, n->e), n->op == PROBE_MIN);
+}
+
+static void run_stats(pctx *c, const pnode *n, uint8_t *s) { stats_add((pstats *)s, probe__value(c, n->e)); }
+
+static void run_quantiles(pctx *c, const pnode *n, uint8_t *s)
+{
+    double d;
+    if (pv_number(probe__value(c, n->e), &d)) probe__sketch_add(c->p, (psketch **)s, d);
+}
+
+static void run_distinct(pctx *c, const pnode *n, uint8_t *s)
+{
+    pv v = probe__value(c, n->e);
+    if (v.type != PV_NULL) probe__distinct_add(c->p, (pdistinct **)s, n->max, probe__hash_value(v));
+}
+
+static void run_rows(pctx *c, const pnode *n, uint8_t *s) { probe__rows_add(c, n, (prows *)s); }
+static void run_group(pctx *c, const pnode *n, uint8_t *s) { probe__group_add(c, n, (pgroup **)s); }
+static void run_pair(pctx *c, const pnode *n, uint8_t *s) { probe__pair_run(c, n, (ppair **)s, s + sizeof(void *)); }
+static void run_timeline(pctx *c, const pnode *n, uint8_t *s) { probe__timeline_add(c, n, (ptimeline **)s); }
+static void run_filter(pctx *c, const pnode *n, uint8_t *s) { probe__run(c, &n->kids, s); }
+
+void (*probe__runner(probe_op op))(pctx *c, const pnode *n, uint8_t *state)
+{
+    static void (*const runners[PROBE_OP_COUNT])(pctx *, const pnode *, uint8_t *) = {
+        [PROBE_COUNT] = run_count, [PROBE_SUM] = run_sum,           [PROBE_MIN] = run_extreme,
+        [PROBE_MAX] = run_extreme, [PROBE_STATS] = run_stats,       [PROBE_QUANTILES] = run_quantiles,
+        [PROBE_VALUE] = run_rows,  [PROBE_DISTINCT] = run_distinct, [PROBE_FIRST] = run_rows,
+        [PROBE_LAST] = run_rows,   [PROBE_TOP] = run_rows,          [PROBE_GROUP] = run_group,
+        [PROBE_PAIR] = run_pair,   [PROBE_TIMELINE] = run_timeline, [PROBE_FILTER] = run_filter,
+        [PROBE_EACH] = run_each,
+    };
+    return runners[op];
 }
 
 void probe__run(pctx *c, const pblock *b, uint8_t *state)
 {
-    for (uint32_t i = 0; i < b->n; i++) {
-        const pnode *n = &b->node[i];
-        if (!(n->on & c->kind->on)) continue;
-        if (n->where && n->op != PROBE_PAIR && !pv_true(probe__value(c, n->where))) continue;
-        run_node(c, n, state + n->offset);
+    uint64_t on = c->kind->on;
+    for (const pnode *n = b->node, *end = n + b->n; n < end; n++) {
+        if (!(n->on & on)) continue;
+        if (n->where && !pv_true(probe__value(c, n->where))) continue;
+        n->run(c, n, state + n->offset);
     }
 }
 
@@ -245,7 +252,16 @@ void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev
         memset(p->cached, 0, p->n_field * sizeof *p->cached);
         stamp = 1;
     }
-    *c = (pctx){.p = p, .kind = k, .ev = ev, .reader = r, .trace = nt_trace_info(r), .stamp = stamp};
+    c->p = p;
+    c->kind = k;
+    c->ev = ev;
+    c->stamp = stamp;
+    c->start = NULL;
+    c->paired = c->has_time = false;
+    if (c->reader != r) {
+        c->reader = r;
+        c->trace = nt_trace_info(r);
+    }
     p->scratch_n = 0;
     p->order++;
     probe__run(c, &p->keep, p->state);

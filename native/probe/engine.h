@@ -104,6 +104,7 @@ struct px {
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 typedef struct pnode pnode;
+struct pctx;
 
 typedef struct pcolumns {
     const px **e;
@@ -119,12 +120,14 @@ typedef struct pblock {
 } pblock;
 
 struct pnode {
-    uint8_t op; /* probe_op */
-    bool nested, open;
-    bool lazy;       /* last: its rows can be made from the event alone */
-    uint32_t offset; /* of its state in the block of its parent */
     uint64_t on;     /* bits of short names */
-    const px *where, *e, *weight;
+    const px *where; /* of a pair: NULL, see pair_where */
+    void (*run)(struct pctx *c, const pnode *n, uint8_t *state);
+    uint32_t offset; /* of its state in the block of its parent */
+    uint8_t op;      /* probe_op */
+    bool nested, open;
+    bool lazy; /* last: its rows can be made from the event alone */
+    const px *e, *weight, *pair_where;
     pcolumns row, by, by_stop;
     uint64_t start, stop; /* pair */
     pcolumns captured;    /* pair: what of a start is kept; the open row's columns first */
@@ -142,8 +145,8 @@ struct pnode {
 /* An event as it came, of which a row is made when somebody looks. */
 typedef struct praw {
     const struct probe_kind *kind;
-    int64_t ts, pid;
-    uint64_t thread, capture_thread;
+    int64_t ts;
+    uint64_t thread;
     uint8_t activity[16], related[16];
     bool has_activity, has_related;
     uint32_t n; /* bytes of the payload, behind this */
@@ -277,7 +280,19 @@ void probe__fini(probe *p, const pblock *b, uint8_t *state);
 void probe__run(pctx *c, const pblock *b, uint8_t *state);
 /* Adds the state from to the state into; from is not changed. */
 void probe__merge(probe *p, const pblock *b, uint8_t *into, const uint8_t *from);
-int64_t probe__time(pctx *c);
+/* Ticks to ns since the session's start; nearly every stream has ticks of 1 ns. */
+static inline int64_t probe__ns(const nt_trace *t, int64_t ts)
+{
+    return t->frequency == 1000000000 ? ts - t->sync_ticks : nt_ns(t, ts);
+}
+static inline int64_t probe__time(pctx *c)
+{
+    if (!c->has_time) {
+        c->has_time = true;
+        c->time_ns = probe__ns(c->trace, c->ev->ts);
+    }
+    return c->time_ns;
+}
 
 /* expr_parse.c: compiles a text. pair: the pair that the expression is below, or NULL. where: for messages. */
 typedef struct pscope {
@@ -331,6 +346,9 @@ static inline pv probe__value(pctx *c, const px *x)
 bool probe__text_utf8(pv v, buf *out);
 /* Appends a value; tmp is overwritten. Stacks come as their number from 0 (probe_result numbers them anew). */
 void probe__tlv_value(pv v, buf *out, buf *tmp);
+
+/* Which function runs a reducer. */
+void (*probe__runner(probe_op op))(pctx *c, const pnode *n, uint8_t *state);
 
 /* compile.c */
 bool probe__compile(probe *p, const probe_program *program, err *e);
@@ -413,7 +431,32 @@ typedef struct pkey {
 } pkey;
 /* The key of cols now. Its bytes are in k, in the event, or, of a large one, in the engine's buffer, where the next
  * text overwrites them. */
-void probe__key(pctx *c, const pcolumns *cols, pkey *k);
+void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k);
+#define PROBE_KEY_SEED 0x9E3779B97F4A7C15ull
+static inline uint64_t probe__mix(uint64_t h, uint64_t w)
+{
+    h = (h ^ w) * 0x9FB21C651E98DF25ull;
+    return h ^ h >> 32;
+}
+static inline uint64_t probe__mixed(uint64_t h)
+{
+    h *= 0xD6E8FEB86659FD93ull;
+    return (h ^ h >> 29) | 1;
+}
+static inline void probe__key(pctx *c, const pcolumns *cols, pkey *k)
+{
+    pv v = cols->n == 1 ? probe__value(c, cols->e[0]) : pv_null();
+    if (cols->n != 1 || v.type == PV_NULL || pv_has_bytes(v)) {
+        probe__key_slow(c, cols, k);
+        return;
+    }
+    k->nulls = 0; /* most keys are one number */
+    k->form = PK_WORD;
+    k->word[0] = v.type | (uint64_t)v.i << 8;
+    k->word[1] = (uint64_t)v.i >> 56;
+    k->n = 9;
+    k->hash = probe__mixed(probe__mix(PROBE_KEY_SEED ^ v.type, (uint64_t)v.i));
+}
 static inline uint32_t probe__key_room(uint32_t n) { return (n + 7) & ~7u; }
 /* Writes probe__key_room(k->n) bytes. */
 void probe__key_store(uint8_t *to, const pkey *k);

@@ -315,7 +315,7 @@ static int compare(pv a, pv b)
 
 static pv equal(pv a, pv b, bool wanted)
 {
-    if (a.type == PV_NULL || b.type == PV_NULL) return pv_bool((a.type == b.type) == wanted);
+    if (a.type == PV_NULL || b.type == PV_NULL) return pv_null();
     if (pv_is_text(a) && pv_is_text(b)) return pv_bool(same_text(a, b) == wanted);
     int d = compare(a, b);
     return d == -2 ? pv_null() : pv_bool((d == 0) == wanted);
@@ -408,12 +408,17 @@ static pv choose(uint8_t op, pv a, pv b)
     return (d < 0) == (op == PX_MIN) ? a : b;
 }
 
+/* The word null, which is what a value may be compared with; a value that happens to be null is not. */
+static bool is_null(const px *x) { return x->op == PX_LITERAL && x->value.type == PV_NULL; }
+
 static pv binary(pctx *c, const px *x)
 {
     pv a = probe__value(c, x->arg[0]), b = probe__value(c, x->arg[1]);
     switch (x->op) {
     case PX_EQ:
-    case PX_NE: return equal(a, b, x->op == PX_EQ);
+    case PX_NE:
+        if (is_null(x->arg[0]) || is_null(x->arg[1])) return pv_bool((a.type == b.type) == (x->op == PX_EQ));
+        return equal(a, b, x->op == PX_EQ);
     case PX_LT:
     case PX_LE:
     case PX_GT:

@@ -6,7 +6,6 @@
 #include "probe/engine.h"
 
 #define FIRST_SLOTS 16u
-#define HASH_SEED   0x9E3779B97F4A7C15ull
 
 void probe__key_put(buf *b, pv v)
 {
@@ -23,7 +22,7 @@ void probe__key_put(buf *b, pv v)
 
 static uint64_t hash_words(const uint64_t *w, uint32_t n)
 {
-    uint64_t h = HASH_SEED ^ n;
+    uint64_t h = PROBE_KEY_SEED ^ n;
     for (uint32_t i = 0; i < n; i += 8, w++) {
         h = (h ^ *w) * 0x9FB21C651E98DF25ull;
         h ^= h >> 32;
@@ -50,7 +49,7 @@ static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols,
         k->n = (uint32_t)b->n;
         (void)buf_u64(b, 0); /* the padding */
         k->p = b->p;
-        k->hash = hash_bytes(slice_of(k->p, k->n), HASH_SEED) | 1;
+        k->hash = hash_bytes(slice_of(k->p, k->n), PROBE_KEY_SEED) | 1;
         return;
     }
     uint8_t *at = k->small;
@@ -72,12 +71,6 @@ static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols,
     k->hash = hash_words(k->word, k->n);
 }
 
-static uint64_t mix(uint64_t h, uint64_t w)
-{
-    h = (h ^ w) * 0x9FB21C651E98DF25ull;
-    return h ^ h >> 32;
-}
-
 /* Up to seven bytes. */
 static uint64_t load_few(const uint8_t *p, uint32_t n)
 {
@@ -89,28 +82,26 @@ static uint64_t load_few(const uint8_t *p, uint32_t n)
 
 static uint64_t hash_text(const uint8_t *p, uint32_t n, uint8_t type)
 {
-    uint64_t h = HASH_SEED ^ ((uint64_t)n << 8 | type);
+    uint64_t h = PROBE_KEY_SEED ^ ((uint64_t)n << 8 | type);
     uint32_t i = 0;
     for (; i + 8 <= n; i += 8)
-        h = mix(h, probe__load64(p + i));
-    if (i < n) h = mix(h, n >= 8 ? probe__load64(p + n - 8) : load_few(p, n));
-    h *= 0xD6E8FEB86659FD93ull;
-    return (h ^ h >> 29) | 1;
+        h = probe__mix(h, probe__load64(p + i));
+    if (i < n) h = probe__mix(h, n >= 8 ? probe__load64(p + n - 8) : load_few(p, n));
+    return probe__mixed(h);
 }
 
-void probe__key(pctx *c, const pcolumns *cols, pkey *k)
+void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k)
 {
     if (cols->n == 1) {
         pv v = probe__value(c, cols->e[0]);
         k->nulls = v.type == PV_NULL;
-        if (!pv_has_bytes(v)) { /* most keys are one number or one text */
+        if (!pv_has_bytes(v)) {
             uint64_t i = v.type == PV_NULL ? 0 : (uint64_t)v.i;
             k->form = PK_WORD;
             k->word[0] = v.type | i << 8;
             k->word[1] = i >> 56;
             k->n = v.type == PV_NULL ? 1 : 9;
-            uint64_t h = mix(HASH_SEED ^ v.type, i) * 0xD6E8FEB86659FD93ull;
-            k->hash = (h ^ h >> 29) | 1;
+            k->hash = probe__mixed(probe__mix(PROBE_KEY_SEED ^ v.type, i));
             return;
         }
         if (v.n + 5 <= PROBE_KEY_SMALL) {
@@ -159,8 +150,8 @@ pv probe__key_next(const uint8_t **at, const uint8_t *end)
 
 uint64_t probe__hash_value(pv v)
 {
-    if (pv_has_bytes(v)) return hash_bytes(slice_of(v.p, v.n), HASH_SEED + v.type);
-    return hash_bytes(slice_of((const uint8_t *)&v.i, sizeof v.i), HASH_SEED + v.type);
+    if (pv_has_bytes(v)) return hash_bytes(slice_of(v.p, v.n), PROBE_KEY_SEED + v.type);
+    return hash_bytes(slice_of((const uint8_t *)&v.i, sizeof v.i), PROBE_KEY_SEED + v.type);
 }
 
 static size_t entry_size(const pnode *n, uint32_t key_n)

@@ -159,8 +159,8 @@ static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
     int64_t outer_duration = c->duration_ns;
     c->start = o->row ? o->row->v : NULL;
     c->paired = true;
-    c->duration_ns = nt_ns(c->trace, c->ev->ts) - nt_ns(c->trace, o->ts);
-    if (!n->where || pv_true(probe__value(c, n->where))) {
+    c->duration_ns = probe__ns(c->trace, c->ev->ts) - probe__ns(c->trace, o->ts);
+    if (!n->pair_where || pv_true(probe__value(c, n->pair_where))) {
         s->pairs++;
         probe__run(c, &n->kids, kids);
     }

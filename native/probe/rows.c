@@ -105,9 +105,7 @@ static prow *raw_row(pctx *c, prow *r)
     r->order = c->p->order;
     w->kind = c->kind;
     w->ts = ev->ts;
-    w->pid = ev->pid;
     w->thread = ev->thread;
-    w->capture_thread = ev->capture_thread;
     w->has_activity = ev->activity != NULL;
     w->has_related = ev->related != NULL;
     if (ev->activity) memcpy(w->activity, ev->activity, 16);
@@ -148,9 +146,7 @@ void probe__raw_begin(probe *p, const prow *r, praw_look *look)
     look->was = p->ctx;
     look->ev = (nt_event){.kind = w->kind->kind,
                           .ts = w->ts,
-                          .pid = w->pid,
                           .thread = w->thread,
-                          .capture_thread = w->capture_thread,
                           .activity = w->has_activity ? w->activity : NULL,
                           .related = w->has_related ? w->related : NULL,
                           .payload = slice_of(w->payload, w->n)};
