@@ -92,12 +92,6 @@ local function later(risk, what, scopes, data_field, payload)
   }
 end
 
---- The collector of that name in lua/collectors; `otherwise` while there is none.
-local function collected(name, otherwise)
-  if not package.searchpath("collectors." .. name, package.path) then return otherwise end
-  return require("collectors." .. name)
-end
-
 local FAN_OUT <const> = "the fan-out over attached Pods"
 
 return tool {
@@ -214,30 +208,25 @@ return tool {
   },
   branches = {
     counters = counters_branch,
-    exceptions = collected("exceptions", later("moderate", "collecting exceptions", nil, "exceptions", "ExceptionSnapshot")),
-    ["crash-guard"] = collected("crash_guard",
-      later("moderate", "watching for an unhandled exception", nil, "crashGuard", "CrashGuardSnapshot")),
-    gc = collected("gc", later("low", "collecting GC events", nil, "gc", "GcSummary")),
-    datas = collected("datas", later("low", "collecting Server GC adaptation events", nil, "datas", "DatasSnapshot")),
-    catalog = collected("catalog", later("low", "the catalog of events", nil, "catalog", "EventCatalogSnapshot")),
-    event_source = collected("event_source",
-      later("moderate", "collecting a named event source", nil, "eventSource", "EventSourceCapture")),
+    exceptions = require("collectors.exceptions"),
+    ["crash-guard"] = require("collectors.crash_guard"),
+    gc = require("collectors.gc"),
+    datas = require("collectors.datas"),
+    catalog = require("collectors.catalog"),
+    event_source = require("collectors.event_source"),
     activities = later("moderate", "collecting activities", nil, "activities", "ActivityCapture"),
     logs = later("moderate", "collecting log messages", nil, "logs", "LogSnapshot"),
-    jit = collected("jit", later("low", "collecting JIT events", nil, "jit", "JitSnapshot")),
-    threadpool = collected("threadpool", later("low", "collecting thread pool events", nil, "threadPool", "ThreadPoolEventSnapshot")),
-    contention = collected("contention", later("low", "collecting lock contention events", nil, "contention", "ContentionSnapshot")),
+    jit = require("collectors.jit"),
+    threadpool = require("collectors.threadpool"),
+    contention = require("collectors.contention"),
     db = later("moderate", "collecting database commands", nil, "db", "DbSnapshot"),
     kestrel = later("moderate", "collecting Kestrel events", nil, "kestrel", "KestrelSnapshot"),
     networking = later("moderate", "collecting networking events", nil, "networking", "NetworkingSnapshot"),
     requests = later("moderate", "collecting requests in flight", nil, "requests", "InFlightRequestSnapshot"),
-    startup = collected("startup", later("low", "collecting startup events", nil, "startup", "StartupSnapshot")),
-    ["wait-handles"] = collected("wait_handles",
-      later("low", "collecting waits on wait handles", nil, "waitHandles", "WaitHandleSnapshot")),
-    ["runtime-metrics"] = collected("runtime_metrics",
-      later("low", "collecting runtime metrics", nil, "runtimeMetrics", "RuntimeMetricsSnapshot")),
-    ["allocations-sampled"] = collected("allocations_sampled",
-      later("low", "collecting sampled allocations", nil, "allocationsSampled", "AllocationsSampledSnapshot")),
+    startup = require("collectors.startup"),
+    ["wait-handles"] = require("collectors.wait_handles"),
+    ["runtime-metrics"] = require("collectors.runtime_metrics"),
+    ["allocations-sampled"] = require("collectors.allocations_sampled"),
     sweep = later("low", "the sweep of five collectors at once", nil, "sweep", "SweepReport"),
     distributed_trace = later("moderate", FAN_OUT, { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
     replica_counters = later("low", FAN_OUT, { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
