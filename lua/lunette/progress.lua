@@ -11,10 +11,31 @@ Ticker.__index = Ticker
 Ticker.__close = function(self) self:stop() end
 Ticker.__gc = Ticker.__close
 
+-- The running tickers of each task that has some: one cleanup handler a task, since a task has room for few and may open many windows.
+local running = setmetatable({}, { __mode = "k" })
+
+local function stop_all(tickers)
+  for ticker in pairs(tickers) do ticker:stop() end
+end
+
+local function own(ticker)
+  local owner = loop.current()
+  if not owner then return end
+  local tickers = running[owner]
+  if not tickers then
+    tickers = {}
+    running[owner] = tickers
+    loop.on_cleanup(function() stop_all(tickers) end)
+  end
+  tickers[ticker] = true
+  ticker.owned_by = tickers
+end
+
 --- Stops reporting. May be called twice.
 function Ticker:stop()
   local task = self.task
   self.task = nil
+  if self.owned_by then self.owned_by[self] = nil end
   if task then task:cancel("the window has ended") end
 end
 
@@ -41,7 +62,7 @@ end
 ---@param options { seconds: number?, message: string? }
 function M.start(ctx, options)
   local ticker = setmetatable({ task = loop.spawn(report, ctx, loop.now_ms(), options or {}) }, Ticker)
-  if loop.current() then loop.on_cleanup(function() ticker:stop() end) end -- also when the script keeps no <close> variable
+  own(ticker) -- it stops with the task, also when the script keeps no <close> variable
   return ticker
 end
 

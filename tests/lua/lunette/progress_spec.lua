@@ -52,4 +52,14 @@ describe("progress #unit", function()
     loop.sleep_ms(1200)
     assert.equal(n, #ctx.reported)
   end)
+
+  it("one task may open more windows than it has room for cleanup handlers", function()
+    for _ = 1, 300 do
+      local _ <close> = progress.start(kit.ctx(), { seconds = 1 })
+    end
+    local kept = progress.start(kit.ctx(), { seconds = 1 })
+    assert.is_not_nil(kept.task)
+    kept:stop()
+    assert.is_nil(kept.task)
+  end)
 end)
