@@ -531,7 +531,7 @@ void probe__timeline_merge(probe *p, const pnode *n, ptimeline **into, const pti
 typedef struct pstack {
     uint32_t n; /* addresses, leaf first */
     uint32_t hash;
-    int64_t ts; /* of the first event that had it */
+    int64_t ts, last; /* of the first and the last event that had it */
     uint64_t *ip;
 } pstack;
 int64_t probe__stack_intern(pctx *c); /* -1: none */

@@ -29,27 +29,49 @@ void probe__names_fini(pnames *w)
     arena_free(&w->a);
 }
 
-static void name_frame(pnames *w, pframe *f, int64_t ts)
+/* A return address may lie behind the end of its method. */
+static bool method_at(const pnames *w, uint64_t ip, int64_t ts, clr_method *m)
+{
+    return clr_methods_find(w->methods, ip - 1, ts, m) || clr_methods_find(w->methods, ip, ts, m);
+}
+
+static bool is_reused(const pnames *w, uint64_t ip)
+{
+    return w->methods && (clr_methods_reused(w->methods, ip - 1) || clr_methods_reused(w->methods, ip));
+}
+
+/* Dynamic methods come and go: a stack is kept once, so if its address had another method by its last event, the name
+ * of either would be wrong for some. */
+static bool changed(const pnames *w, uint64_t ip, const pstack *s, const clr_method *m)
+{
+    clr_method later;
+    return !method_at(w, ip, s->last, &later) || later.start != m->start || later.method_id != m->method_id ||
+           !slice_eq(later.name, m->name) || !slice_eq(later.namespace_, m->namespace_);
+}
+
+static void name_frame(pnames *w, pframe *f, const pstack *s, bool reused)
 {
     clr_method m;
     f->ident = f->ip;
-    if (!w->methods) return;
-    if (!clr_methods_find(w->methods, f->ip - 1, ts, &m) && !clr_methods_find(w->methods, f->ip, ts, &m)) return;
+    if (!w->methods || !method_at(w, f->ip, s->ts, &m) || (reused && changed(w, f->ip, s, &m))) return;
     buf_reset(&w->text);
     if (!clr_method_name(&m, &w->text)) return;
     const char *name = arena_str(&w->a, buf_view(&w->text)), *module = arena_str(&w->a, m.module);
     if (!name || !module) return;
     f->name = slice_of(name, w->text.n);
     f->module = slice_of(module, m.module.n);
-    f->ident = m.method_id ? m.method_id : m.start;
+    /* the descriptors of dynamic methods are used again as well */
+    f->ident = m.dynamic ? hash_bytes(f->name, m.start) : m.method_id ? m.method_id : m.start;
 }
 
-/* One frame an address: two methods that lived at one address in one session would need it by time as well, which is so
- * rare that the first one asked for decides. */
-static int64_t frame_of(pnames *w, uint64_t ip, int64_t ts)
+#define REUSED UINT64_MAX
+
+/* One frame an address, but for addresses that had several methods: a frame for each stack then. */
+static int64_t frame_of(pnames *w, uint64_t ip, const pstack *s)
 {
     uint64_t found;
-    if (map64_get(&w->by_ip, ip, &found)) return (int64_t)found;
+    bool known = map64_get(&w->by_ip, ip, &found);
+    if (known && found != REUSED) return (int64_t)found;
     if (w->n_frame == w->cap_frame) {
         uint32_t cap = w->cap_frame ? 2 * w->cap_frame : 256;
         pframe *grown = mem_realloc(w->frame, cap * sizeof *grown);
@@ -57,10 +79,11 @@ static int64_t frame_of(pnames *w, uint64_t ip, int64_t ts)
         w->frame = grown;
         w->cap_frame = cap;
     }
+    bool reused = known || is_reused(w, ip);
     pframe *f = &w->frame[w->n_frame];
     *f = (pframe){.ip = ip};
-    name_frame(w, f, ts);
-    if (!map64_put(&w->by_ip, ip, w->n_frame)) return -1;
+    name_frame(w, f, s, reused);
+    if (!known && !map64_put(&w->by_ip, ip, reused ? REUSED : w->n_frame)) return -1;
     return w->n_frame++;
 }
 
@@ -90,7 +113,7 @@ int64_t probe__named_stack(pnames *w, int64_t raw, const pnode *n)
     uint32_t *frame = arena_alloc(&w->a, (s->n ? s->n : 1) * sizeof *frame), from, to;
     if (!frame) goto failed;
     for (uint32_t i = 0; i < s->n; i++) {
-        int64_t f = frame_of(w, s->ip[i], s->ts);
+        int64_t f = frame_of(w, s->ip[i], s);
         if (f < 0) goto failed;
         frame[i] = (uint32_t)f;
     }

@@ -53,7 +53,7 @@ static bool add(probe *p, pstacks *t, slice ips, uint32_t pointer, uint32_t hash
     if (!ip) return false;
     for (uint32_t i = 0; i < n; i++)
         memcpy(&ip[i], ips.p + (size_t)i * pointer, pointer);
-    t->p[t->n++] = (pstack){.n = n, .hash = hash, .ts = ts, .ip = ip};
+    t->p[t->n++] = (pstack){.n = n, .hash = hash, .ts = ts, .last = ts, .ip = ip};
     return true;
 }
 
@@ -71,8 +71,10 @@ int64_t probe__stack_intern(pctx *c)
     uint32_t hash = (uint32_t)hash_bytes(ips, 0x57AC);
     uint32_t k = hash & (t->index_cap - 1);
     for (; t->index[k]; k = (k + 1) & (t->index_cap - 1)) {
-        const pstack *s = &t->p[t->index[k] - 1];
-        if (s->hash == hash && same(s, ips, pointer)) return (int64_t)t->index[k] - 1;
+        pstack *s = &t->p[t->index[k] - 1];
+        if (s->hash != hash || !same(s, ips, pointer)) continue;
+        if (c->ev->ts > s->last) s->last = c->ev->ts;
+        return (int64_t)t->index[k] - 1;
     }
     if (t->n >= PROBE_STACKS_MAX || !add(p, t, ips, pointer, hash, c->ev->ts)) {
         t->dropped++;
