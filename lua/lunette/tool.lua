@@ -132,7 +132,8 @@ local function task_of(tool, declared)
   if not any then return nil end
   return function(raw)
     local branch = branch_for(tool, raw)
-    return branch and branch.task and true or false
+    if not branch then return nil end -- a word that is none: the call itself says so
+    return branch.task and true or false
   end
 end
 

@@ -29,10 +29,14 @@ function M.new(call, asker)
   return setmetatable(ctx, Context)
 end
 
---- Reports progress; numbers that do not grow are left out. While it runs as a task, the task's status message says it.
+-- A task of the extension has no notifications of its own: its status message says everything.
+local function is_mute(ctx) return ctx.task ~= nil and ctx.task.session == nil end
+
+--- Reports progress; numbers that do not grow are left out. While it runs as a task, the task's status message says it, too.
 function Context:progress(progress, total, message)
   local call = self.call
-  if self.task then return self.task:say(progress, total, message) end
+  if self.task then self.task:say(progress, total, message) end
+  if is_mute(self) then return end
   if call.progress_token == nil or not call.notify or progress <= (call.last_progress or -math.huge) then return end
   call.last_progress = progress
   call:notify("notifications/progress",
@@ -44,7 +48,7 @@ function Context:log(level, data, logger)
   local call, severity = self.call, protocol.LOG_LEVELS[level]
   if not severity then error("log: unknown level '" .. tostring(level) .. "'", 2) end
   local wanted = call.log_level and protocol.LOG_LEVELS[call.log_level]
-  if self.task or not wanted or severity < wanted or not call.notify then return end
+  if is_mute(self) or not wanted or severity < wanted or not call.notify then return end
   call.n_logs = (call.n_logs or 0) + 1
   if call.n_logs == MAX_LOGS then level, data = "warning", "further log messages of this request are left out" end
   if call.n_logs > MAX_LOGS then return end
@@ -59,6 +63,7 @@ end
 function Context:can(what)
   local declared, call = self.capabilities, self.call
   if what == "tasks" then
+    if self.era == "legacy" then return self.in_task end
     return self.era == "modern" and protocol.is_object(declared.extensions) and declared.extensions[protocol.TASKS_EXTENSION] ~= nil
   end
   if self.era == "legacy" and not call.request then return false end
@@ -182,6 +187,13 @@ end
 --- As a task: the task shows the questions and waits for tasks/update.
 function M.ask_by_task(ctx, requests)
   return ctx.task:ask(requests)
+end
+
+--- As a task of a session: the questions go to the client that asks for tasks/result.
+function M.ask_by_session_task(ctx, requests)
+  local as_spelled = {}
+  for key, request in pairs(requests) do as_spelled[key] = { method = request.method, params = spelled(ctx, request) } end
+  return ctx.task:ask(as_spelled)
 end
 
 return M

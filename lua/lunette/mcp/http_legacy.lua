@@ -93,11 +93,13 @@ local function request(endpoint, x, session)
   if not ok then return x.req:respond(200, with(x.cors, reply.JSON_HEADERS), protocol.error_text(x.id, err)) end
   local out = reply.legacy(x.req, session, x.accept.sse, x.cors)
   bind(call, session, out)
-  if call.method == "tools/call" then out:arm() end
+  if call.method == "tools/call" or call.method == "tasks/result" then out:arm() end
   local text = result_of(endpoint.server, call)
   session:leave(call)
   session:touch()
-  return out:finish(200, text)
+  out:finish(200, text)
+  if call.on_answered then call.on_answered() end
+  return nil
 end
 
 --- Handles a POST of good shape: a request, notification or response.

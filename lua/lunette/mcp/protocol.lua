@@ -14,6 +14,7 @@ M.is_legacy = { ["2025-11-25"] = true, ["2025-06-18"] = true, ["2025-03-26"] = t
 
 M.TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 M.META = {
+  RELATED_TASK = "io.modelcontextprotocol/related-task",
   VERSION = "io.modelcontextprotocol/protocolVersion",
   CAPABILITIES = "io.modelcontextprotocol/clientCapabilities",
   CLIENT = "io.modelcontextprotocol/clientInfo",

@@ -7,6 +7,7 @@ local mrtr = require("lunette.mcp.mrtr")
 local protocol = require("lunette.mcp.protocol")
 local registry = require("lunette.registry")
 local run = require("lunette.mcp.run")
+local session_tasks = require("lunette.mcp.session_tasks")
 local subscriptions = require("lunette.mcp.subscriptions")
 local sys = require("lunette.sys")
 local tasks = require("lunette.mcp.tasks")
@@ -44,7 +45,9 @@ function M.new(opts)
     hub = subscriptions.new_hub(), sealer = mrtr.new_sealer(), lists = { revision = -1, n = 0, texts = {} },
     stats = { requests = 0, errors = 0, cancelled = 0, tool_calls = 0, tasks_created = 0, dropped_events = 0 },
   }, Server)
-  S.tasks = tasks.new_store(function(task) S.hub:task_changed(task) end)
+  S.tasks = tasks.new_store(function(task, is_status)
+    if task.session then session_tasks.changed(task, is_status) else S.hub:task_changed(task) end
+  end)
   S.server_meta = json.raw(json.encode({ [protocol.META.SERVER] = S.info }))
   S.registry.on_change(function(kind) S.hub:list_changed(kind) end)
   S.registry.on_resource_updated(function(uri) S.hub:resource_updated(uri) end)
@@ -94,12 +97,15 @@ function Server:dispatch(call)
 end
 
 --- What the server can do, as told in initialize and server/discover.
-function Server:capabilities(era)
+---@param era "modern"|"legacy"
+---@param version? string     the legacy revision that is spoken
+function Server:capabilities(era, version)
   local can = {
     tools = { listChanged = true }, prompts = { listChanged = true }, resources = { listChanged = true, subscribe = true },
     completions = {}, logging = {},
   }
   if era == "modern" then can.extensions = { [protocol.TASKS_EXTENSION] = {} } end
+  if version == protocol.LEGACY_NEWEST then can.tasks = session_tasks.CAPABILITY end
   return can
 end
 

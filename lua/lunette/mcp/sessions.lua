@@ -24,6 +24,8 @@ local SWEEP_MS <const> = 60 * 1000
 ---@field capabilities table
 ---@field log_level string
 ---@field calls table<any, table>      by request id: what runs
+---@field n_tasks integer              tasks that run for it (2025-11-25)
+---@field is_closed? boolean
 ---@field is_ready boolean             `notifications/initialized` came, or something that can only come after it
 local Session = {}
 Session.__index = Session
@@ -37,7 +39,7 @@ function M.new(S, version, params, principal)
   local session = setmetatable({
     server = S, id = crypto.hex(crypto.random(16)), protocol = version, capabilities = params.capabilities or {},
     client = params.clientInfo, principal = principal, log_level = "info", calls = {}, n_calls = 0, n_uris = 0,
-    questions = {}, n_questions = 0, next_question = 1, used_ms = loop.now_ms(),
+    questions = {}, n_questions = 0, next_question = 1, n_tasks = 0, used_ms = loop.now_ms(),
   }, Session)
   session.streams = streams.new_set(function(n) S.stats.dropped_events = S.stats.dropped_events + n end)
   session.listener = { wants = { tools = true, prompts = true, resources = true }, uris = {}, tasks = {} }
@@ -115,10 +117,13 @@ function Session:deliver(message)
 end
 
 --- Is anything going on?
-function Session:is_busy() return self.n_calls > 0 or self.streams.standalone.sink ~= nil end
+function Session:is_busy() return self.n_calls > 0 or self.n_tasks > 0 or self.streams.standalone.sink ~= nil end
 
---- Ends the session: what runs is cancelled, streams are closed.
+--- Ends the session: what runs is cancelled, also its tasks; streams are closed.
 function Session:close(reason)
+  if self.is_closed then return end
+  self.is_closed, self.is_ready = true, false
+  self.server.tasks:end_session(self, reason)
   self.server.hub:remove(self.listener)
   for _, call in pairs(self.calls) do run.cancel(call, reason) end
   for _, answer in pairs(self.questions) do answer:close() end

@@ -56,6 +56,7 @@ local function start(link, call)
   local line = result_line(link, call)
   leave(link, call)
   if line then link.write(line) end
+  if call.on_answered then call.on_answered() end
   if link.n_calls == 0 and link.drained then link.drained:send(true) end
   return nil
 end

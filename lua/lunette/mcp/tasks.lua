@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
---- The tasks of the extension io.modelcontextprotocol/tasks: calls that go on after their answer. One store a process: tasks outlive
---- connections. A task ends once (completed, failed or cancelled), stays readable for its time to live, then is gone.
+--- Tasks: calls that go on after their answer. One store a process holds those of both forms: of the extension
+--- io.modelcontextprotocol/tasks, which outlive connections, and of the sessions of revision 2025-11-25 (session_tasks.lua), which end with
+--- their session. A task ends once (completed, failed or cancelled), stays readable for its time to live, then is gone.
 
 local answers = require("lunette.mcp.answers")
 local atomic = require("lunette.atomic")
@@ -8,8 +9,11 @@ local crypto = require("lunette.crypto")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local protocol = require("lunette.mcp.protocol")
+local sys = require("lunette.sys")
 
 local M = {}
+
+local MAX_REASON <const> = 300 -- bytes of a failed call's text that its status message repeats
 
 M.MAX_ACTIVE = 32        -- tasks that run or wait for input
 M.MAX_KEPT = 256         -- all tasks, ended ones too
@@ -28,28 +32,37 @@ end
 ---@field id string
 ---@field status "working"|"input_required"|"completed"|"failed"|"cancelled"
 ---@field principal_name string
+---@field session? LegacySession   the session of revision 2025-11-25 that has it; nil: one of the extension
 ---@field runner? table     the loop task that runs the handler
+---@field waiters table[]   who waits for the end: { call=, wake=channel }
 local Task = {}
 Task.__index = Task
 
 local function touch(task, status)
   if status then task.status = status end
   task.updated_ms = loop.unix_ms()
-  task.store.changed(task)
+  if status then -- in an atomic section: nobody comes or goes
+    for _, waiter in ipairs(task.waiters) do waiter.wake:send(true) end
+  end
+  task.store.changed(task, status ~= nil)
 end
 
 local function elapsed_ms(task) return loop.now_ms() - task.started_ms end
 
 -- A task that runs long, or ended late, must stay readable: half a time to live from now at least.
 local function extend(task)
-  task.ttl_ms = math.max(task.ttl_ms, elapsed_ms(task) + M.TTL_MS // 2)
+  task.ttl_ms = math.max(task.ttl_ms, elapsed_ms(task) + task.asked_ttl_ms // 2)
 end
 
---- The members that every form of a task has.
+--- When it was made and last changed, as ISO 8601 texts.
+function Task:times() return iso8601(self.created_ms), iso8601(self.updated_ms) end
+
+--- The members that a task of the extension has whatever its status.
 function Task:fields()
+  local created_at, updated_at = self:times()
   return {
-    taskId = self.id, status = self.status, statusMessage = self.message, createdAt = iso8601(self.created_ms),
-    lastUpdatedAt = iso8601(self.updated_ms), ttlMs = self.ttl_ms, pollIntervalMs = M.POLL_MS,
+    taskId = self.id, status = self.status, statusMessage = self.message, createdAt = created_at, lastUpdatedAt = updated_at,
+    ttlMs = self.ttl_ms, pollIntervalMs = M.POLL_MS,
   }
 end
 
@@ -78,6 +91,7 @@ function Task:say(progress, total, message)
   self.said_ms = now
   touch(self)
 end
+Task.say = atomic(Task.say)
 
 local function wire_key(task, key)
   local name, n = key, 1
@@ -108,6 +122,11 @@ function Task:ask(requests)
   if not key_of then return nil, protocol.failure("LimitExceeded", "this task asks too many questions") end
   local woken, err = self.wake:recv()
   if not woken then return nil, err end
+  local refusal = self.refusal
+  if refusal then
+    self.refusal = nil
+    return nil, refusal
+  end
   local results = {}
   for name, key in pairs(key_of) do results[key] = self.given[name] end
   return results
@@ -130,17 +149,37 @@ function Task:answer(responses)
 end
 Task.answer = atomic(Task.answer)
 
-local function finish(task, status)
-  task.questions, task.message = {}, nil
+--- The open questions get no answer: `ask` gives nil, err.
+function Task:refuse(err)
+  if self.status ~= "input_required" then return end
+  self.questions, self.refusal = {}, err
+  touch(self, "working")
+  self.wake:send(true)
+end
+Task.refuse = atomic(Task.refuse)
+
+local function finish(task, status, message)
+  task.questions, task.message = {}, message
   task.store.n_active = task.store.n_active - 1
+  if task.session then task.session.n_tasks = task.session.n_tasks - 1 end
   extend(task)
   touch(task, status)
 end
 
---- Ends with what tools/call would have answered.
+-- What an error of the tool says: its text, or the summary in it where it is an answer of the framework.
+local function text_of(result)
+  local block = result.content[1]
+  local text = block and type(block.text) == "string" and block.text or "the tool answered with an error"
+  local envelope = json.decode(text)
+  if protocol.is_object(envelope) and type(envelope.summary) == "string" then text = envelope.summary end
+  return #text > MAX_REASON and sys.utf8_cut(text, MAX_REASON) .. " ..." or text
+end
+
+--- Ends with what tools/call would have answered. Of the two forms only that of 2025-11-25 says failed when this is an error of the tool.
 function Task:complete(result)
   if self:is_terminal() then return end
   self.result = result
+  if self.session and result.isError == true then return finish(self, "failed", text_of(result)) end
   finish(self, "completed")
 end
 Task.complete = atomic(Task.complete)
@@ -149,15 +188,16 @@ Task.complete = atomic(Task.complete)
 function Task:fail(err)
   if self:is_terminal() then return end
   self.error = { code = err.rpc_code or protocol.INTERNAL_ERROR, message = err.message, data = err.rpc_data }
-  finish(self, "failed")
+  finish(self, "failed", self.session and err.message)
 end
 Task.fail = atomic(Task.fail)
 
 --- Ends as cancelled and stops the handler. Nothing happens to one that ended.
 function Task:cancel(reason)
   if self:is_terminal() then return end
-  finish(self, "cancelled")
-  if self.runner then self.runner:cancel(reason or "the client cancelled the task") end
+  reason = reason or "the client cancelled the task"
+  finish(self, "cancelled", self.session and reason)
+  if self.runner then self.runner:cancel(reason) end
 end
 Task.cancel = atomic(Task.cancel)
 
@@ -165,14 +205,15 @@ Task.cancel = atomic(Task.cancel)
 local Store = {}
 Store.__index = Store
 
---- An empty store. changed(task) is called after each change that a client may see.
+--- An empty store. changed(task, is_status) is called after each change that a client may see; is_status: it has another status.
 function M.new_store(changed)
-  return setmetatable({ tasks = {}, n = 0, n_active = 0, changed = changed or function() end }, Store)
+  return setmetatable({ tasks = {}, n = 0, n_active = 0, n_made = 0, changed = changed or function() end }, Store)
 end
 
 local watch
 
 function watch(store, task)
+  if #task.waiters > 0 and not task:is_terminal() then extend(task) end
   local left = task.ttl_ms - elapsed_ms(task)
   if left > 0 then
     task.timer = loop.timer(left, function() watch(store, task) end)
@@ -187,28 +228,57 @@ watch = atomic(watch)
 function Store:has_room() return self.n_active < M.MAX_ACTIVE and self.n < M.MAX_KEPT end
 
 --- A new task in state working, readable at once; nil, err when the store is full.
-function Store:create(principal)
+---@param principal table
+---@param session? LegacySession   the session that has it
+---@param ttl_ms? integer          time to live when not M.TTL_MS
+function Store:create(principal, session, ttl_ms)
+  if session and session.is_closed then return nil, protocol.error(protocol.INTERNAL_ERROR, "the session has ended") end
   if not self:has_room() then
     return nil, protocol.error(protocol.INTERNAL_ERROR, "too many tasks: wait for one to end, or cancel one")
   end
   local now = loop.unix_ms()
   local task = setmetatable({
     store = self, id = crypto.uuid(), status = "working", principal_name = principal.name, created_ms = now, updated_ms = now,
-    started_ms = loop.now_ms(), ttl_ms = M.TTL_MS, questions = {}, given = {}, used_keys = {}, n_questions = 0, wake = loop.channel(1),
+    started_ms = loop.now_ms(), ttl_ms = ttl_ms or M.TTL_MS, asked_ttl_ms = ttl_ms or M.TTL_MS, session = session, waiters = {},
+    questions = {}, given = {}, used_keys = {}, n_questions = 0, wake = loop.channel(1),
   }, Task)
+  self.n_made = self.n_made + 1
+  task.order = ("%015d"):format(self.n_made)
   self.tasks[task.id], self.n, self.n_active = task, self.n + 1, self.n_active + 1
+  if session then session.n_tasks = session.n_tasks + 1 end
   watch(self, task)
   return task
 end
 Store.create = atomic(Store.create)
 
---- The task, when this principal may see it.
-function Store:get(id, principal)
+--- The task, when this principal may see it: in the session that has it, or without one when none has.
+function Store:get(id, principal, session)
   local task = type(id) == "string" and self.tasks[id] or nil
-  if not task or task.principal_name ~= principal.name then return nil end
+  if not task or task.principal_name ~= principal.name or task.session ~= session then return nil end
   if not task:is_terminal() then extend(task) end
   return task
 end
+
+--- The tasks of a session, in the order in which they were made (field `order`).
+function Store:of_session(session)
+  local list = {}
+  for _, task in pairs(self.tasks) do
+    if task.session == session then list[#list + 1] = task end
+  end
+  table.sort(list, function(a, b) return a.order < b.order end)
+  return list
+end
+Store.of_session = atomic(Store.of_session)
+
+--- Ends and forgets the tasks of a session: nobody else can reach them.
+function Store:end_session(session, reason)
+  for _, task in ipairs(self:of_session(session)) do
+    task:cancel(reason)
+    if task.timer then task.timer:cancel() end
+    self.tasks[task.id], self.n = nil, self.n - 1
+  end
+end
+Store.end_session = atomic(Store.end_session)
 
 --- Stops all that runs (at the end of the process).
 function Store:close()

@@ -168,6 +168,43 @@ describe("mcp.stdio", function()
     assert.equal("notifications/tools/list_changed", read().method)
   end)
 
+  it("carries the tasks of 2025-11-25: progress, questions and status between the answers, until the link ends", function()
+    local seen = {}
+    local function line_where(check)
+      for _, line in ipairs(seen) do
+        if check(line) then return line end
+      end
+      repeat
+        seen[#seen + 1] = assert(read())
+      until check(seen[#seen])
+      return seen[#seen]
+    end
+    local function ask(id, method, params)
+      put({ jsonrpc = "2.0", id = id, method = method, params = params })
+      return line_where(function(line) return line.id == id and not line.method end)
+    end
+    local function told(method) return line_where(function(line) return line.method == method end) end
+    initialize("2025-11-25", { elicitation = {} })
+    put({ jsonrpc = "2.0", method = "notifications/initialized" })
+    local form = { message = "Who?", requestedSchema = { type = "object", properties = { v = { type = "string" } } } }
+    add("both", function(ctx)
+      ctx:progress(1, 2)
+      local answer, err = ctx:elicit("who", form)
+      return answer and text(answer.content.v) or nil, err
+    end, { task = "allowed" })
+    local call = { name = "both", arguments = {}, task = {}, _meta = { progressToken = 9 } }
+    local made = ask(2, "tools/call", call).result.task
+    assert.equal(9, told("notifications/progress").params.progressToken)
+    put({ jsonrpc = "2.0", id = 3, method = "tasks/result", params = { taskId = made.taskId } })
+    put({ jsonrpc = "2.0", id = told("elicitation/create").id, result = { action = "accept", content = { v = "Ada" } } })
+    assert.equal("Ada", line_where(function(line) return line.id == 3 end).result.content[1].text)
+    assert.equal("completed", line_where(function(line) return line.params and line.params.status == "completed" end).params.status)
+    assert.equal("working", ask(4, "tools/call", call).result.task.status)
+    assert.equal(2, #ask(5, "tasks/list").result.tasks)
+    link:finish()
+    assert.same({ 0, 0 }, { S.tasks.n, S.tasks.n_active })
+  end)
+
   it("answers batches in 2025-03-26 only", function()
     local batch = json.array({ { jsonrpc = "2.0", id = 1, method = "ping" }, { jsonrpc = "2.0", id = 2, method = "ping" } })
     put(batch)

@@ -91,10 +91,10 @@ describe("a task", function()
     assert.equal("task", call("depends", nil, { arguments = { long = true } }).result.resultType)
   end)
 
-  it("of a legacy client's task param is a plain call", function()
+  it("is not what the task param of a client older than 2025-11-25 makes", function()
     add("any", "allowed", function(ctx) return text(tostring(ctx.in_task)) end)
-    local id = fake.initialize(endpoint, "2025-11-25")
-    local answer = fake.legacy(endpoint, id, "2025-11-25",
+    local id = fake.initialize(endpoint, "2025-06-18")
+    local answer = fake.legacy(endpoint, id, "2025-06-18",
       { id = 1, method = "tools/call", params = { name = "any", arguments = {}, task = { ttl = 1 } } })
     assert.equal("false", answer:json().result.content[1].text)
   end)

@@ -34,7 +34,8 @@ end
 function M.legacy.initialize(S, call)
   local version = call.session.protocol
   return {
-    protocolVersion = version, capabilities = S:capabilities("legacy"), serverInfo = legacy_info(S, version), instructions = S.instructions,
+    protocolVersion = version, capabilities = S:capabilities("legacy", version), serverInfo = legacy_info(S, version),
+    instructions = S.instructions,
   }
 end
 

@@ -10,6 +10,7 @@ local loop = require("lunette.loop")
 local mrtr = require("lunette.mcp.mrtr")
 local protocol = require("lunette.mcp.protocol")
 local run = require("lunette.mcp.run")
+local session_tasks = require("lunette.mcp.session_tasks")
 
 local M = { modern = {}, legacy = {} }
 
@@ -21,6 +22,13 @@ local function output_schema(def, call)
   return schema
 end
 
+-- Only revision 2025-11-25 has this member. What depends on the arguments is optional.
+local function execution(def, call)
+  if call.protocol ~= protocol.LEGACY_NEWEST then return nil end
+  if not def.task then return { taskSupport = "forbidden" } end
+  return { taskSupport = def.task == "required" and "required" or "optional" }
+end
+
 local function row(def, call)
   local meta = def.meta
   if type(meta) == "function" then meta = meta(call.principal) end
@@ -28,7 +36,7 @@ local function row(def, call)
   return {
     name = def.name, title = call.protocol ~= "2025-03-26" and def.title or nil, description = def.description,
     inputSchema = def.inputSchema, outputSchema = output_schema(def, call), annotations = def.annotations,
-    icons = newest and def.icons or nil, _meta = meta,
+    icons = newest and def.icons or nil, execution = execution(def, call), _meta = meta,
   }
 end
 
@@ -76,7 +84,8 @@ end
 -- ---- tasks -------------------------------------------------------------------------------------------------------------------------
 
 local function enter_task(ctx, task)
-  ctx.in_task, ctx.task, ctx.asker, ctx.promote = true, task, context.ask_by_task, nil
+  ctx.in_task, ctx.task, ctx.promote = true, task, nil
+  ctx.asker = task.session and context.ask_by_session_task or context.ask_by_task
   ctx.cancelled = function() return task.status == "cancelled" end
 end
 
@@ -101,16 +110,35 @@ local function create_result(task)
   return fields
 end
 
-local function start_task(S, call, ctx, def, arguments)
-  local task, err = S.tasks:create(call.principal)
-  if not task then return nil, err end
+local function run_task(S, call, ctx, def, arguments, task)
   S.stats.tasks_created = S.stats.tasks_created + 1
   enter_task(ctx, task)
   task.runner = loop.spawn(function()
     guard(task)
+    if task:is_terminal() then return end -- it was cancelled before it began
     end_task(S, call, ctx, def, task, run.invoke(ctx, def.handler, arguments))
   end)
-  return create_result(task)
+end
+
+local function start_task(S, call, ctx, def, arguments)
+  local task, err = S.tasks:create(call.principal)
+  if not task then return nil, err end
+  local created = create_result(task)
+  run_task(S, call, ctx, def, arguments, task)
+  return created
+end
+
+-- params.task of revision 2025-11-25: the client wants this call to be a task.
+local function start_session_task(S, call, def, arguments)
+  local ttl_ms, err = session_tasks.requested_ttl(call.params.task)
+  if not ttl_ms then return nil, err end
+  local task
+  task, err = S.tasks:create(call.principal, call.session, ttl_ms)
+  if not task then return nil, err end
+  local created = session_tasks.create_result(task)
+  session_tasks.take_over(call, task)
+  run_task(S, call, context.new(call, context.ask_by_session_task), def, arguments, task)
+  return created
 end
 
 -- The handler begins as a plain call and may become a task by ctx:begin_task(): whichever comes first answers the client.
@@ -163,8 +191,22 @@ local function find(S, call)
   return def, arguments
 end
 
+-- May this call be a task? A tool that cannot tell from wrong arguments (nil) says so itself when it runs.
+local function may_be_task(def, arguments)
+  if type(def.task) == "function" then return def.task(arguments) ~= false end
+  return def.task ~= nil and def.task ~= false
+end
+
+local function not_found(message) return protocol.error(protocol.METHOD_NOT_FOUND, message) end
+
 local function run_legacy(S, call, def, arguments)
+  local has_tasks = call.protocol == protocol.LEGACY_NEWEST
+  if has_tasks and protocol.value(call.params.task) ~= nil then
+    if may_be_task(def, arguments) then return start_session_task(S, call, def, arguments) end
+    return nil, not_found("this call of " .. def.name .. " cannot run as a task: leave params.task out")
+  end
   if task_mode(def, arguments) == "required" then
+    if has_tasks then return nil, not_found(def.name .. " runs as a task only: add \"task\": {} to the params of tools/call") end
     return error_result("this call runs as a task only, which this client's protocol does not have")
   end
   local ctx = context.new(call, context.ask_by_request)
