@@ -58,6 +58,6 @@ function M.records(program, batch)
 end
 
 --- What the engine holds at the end when nothing went wrong.
-function M.result() return { stacks = {}, meta = { missing = {}, stacks_dropped = 0, refused = 0, memory = 0 } } end
+function M.result() return { stacks = {}, meta = { missing = {}, stacks_dropped = 0, texts_dropped = 0, refused = 0, memory = 0 } } end
 
 return M
