@@ -242,6 +242,28 @@ static bool later(const px *x)
     return true;
 }
 
+static void note_fields(const px *x, uint32_t *list, uint32_t *n)
+{
+    if (x->op == PX_FIELD) {
+        uint32_t i = 0;
+        while (i < *n && list[i] != x->ref)
+            i++;
+        if (i == *n && *n < PROBE_COLUMNS_MAX) list[(*n)++] = x->ref;
+    }
+    for (uint8_t i = 0; i < x->n; i++)
+        note_fields(x->arg[i], list, n);
+}
+
+/* The fields that the columns of a row read, each once. */
+static bool fields_of(compiler *c, pnode *n)
+{
+    n->fields = arena_alloc(&c->p->a, PROBE_COLUMNS_MAX * sizeof *n->fields);
+    if (!n->fields) return false;
+    for (uint32_t i = 0; i < n->row.n; i++)
+        note_fields(n->row.e[i], n->fields, &n->n_fields);
+    return true;
+}
+
 static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode *n)
 {
     if (!s->name || !*s->name) return wrong(c, "a reducer has no name%s%s", "", "");
@@ -279,7 +301,7 @@ static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode
         n->row.n = 1;
     }
     if (s->op == PROBE_QUANTILES && !quantiles(c, s, n)) return false;
-    n->lazy = s->op == PROBE_LAST;
+    n->lazy = s->op == PROBE_LAST && fields_of(c, n);
     for (uint32_t i = 0; n->lazy && i < n->row.n; i++)
         n->lazy = later(n->row.e[i]);
     return skip_list(c, s, n) && block(c, s->keep, s->n_keep, paired, depth + 1, &n->kids);

@@ -2,6 +2,7 @@
 /* engine.c: runs events through the compiled program. */
 #include "probe/engine.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -37,7 +38,7 @@ void probe__free(probe *p, void *v, size_t n)
 static void sum_add(psum *s, pv v)
 {
     double d;
-    if (!pv_number(v, &d)) return;
+    if (!pv_number(v, &d) || !isfinite(d)) return;
     s->n++;
     int64_t sum;
     if (!s->floats && v.type == PV_INT && !__builtin_add_overflow(s->i, v.i, &sum)) {
@@ -62,7 +63,7 @@ static void sum_merge(psum *into, const psum *from)
 static void extreme_add(pextreme *s, pv v, bool least)
 {
     double d;
-    if (!pv_number(v, &d) || d != d) return;
+    if (!pv_number(v, &d) || !isfinite(d)) return;
     double have = s->floats ? s->f : (double)s->i;
     bool better = s->n == 0;
     if (!better && v.type == PV_INT && !s->floats)

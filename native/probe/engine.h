@@ -126,7 +126,8 @@ struct pnode {
     uint32_t offset; /* of its state in the block of its parent */
     uint8_t op;      /* probe_op */
     bool nested, open;
-    bool lazy; /* last: its rows can be made from the event alone */
+    uint32_t *fields, n_fields; /* lazy: of its expressions */
+    bool lazy;                  /* last: its rows can be made from the event alone */
     const px *e, *weight, *pair_where;
     pcolumns row, by, by_stop;
     uint64_t start, stop; /* pair */
@@ -234,7 +235,8 @@ typedef struct pctx {
     const pv *start; /* captured values of the pair's start; NULL outside a pair */
     int64_t duration_ns;
     bool paired;
-    uint32_t stamp; /* number of the event, for the cache */
+    bool looking_back; /* at an event that was kept: what it lacks was counted when it came */
+    uint32_t stamp;    /* number of the event, for the cache */
     int64_t time_ns;
     bool has_time;
 } pctx;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* expr_eval.c: the value of an expression for one event. Anything with null is null. */
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -111,7 +112,7 @@ pv probe__field_slow(pctx *c, uint32_t ref)
         there = f->how == PF_SLOW && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)c->kind->index[ref], &v);
         if (there) out = of_value(&v);
     }
-    if (!there) c->kind->missing[ref]++;
+    if (!there && !c->looking_back) c->kind->missing[ref]++;
     p->cached[ref] = c->stamp;
     p->cache[ref] = out;
     return out;
@@ -288,8 +289,10 @@ static pv to_number(pctx *c, pv v)
     if (!probe__text_utf8(v, b) || !buf_u8(b, 0)) return pv_null();
     char *end;
     const char *s = (const char *)b->p;
+    if (strpbrk(s, "xXpP")) return pv_null(); /* strtod would read hexadecimal */
+    errno = 0;
     long long whole = strtoll(s, &end, 10);
-    if (end != s && *end == 0) return pv_int(whole);
+    if (end != s && *end == 0 && errno == 0) return pv_int(whole);
     double d = strtod(s, &end);
     return end != s && *end == 0 && isfinite(d) ? pv_float(d) : pv_null();
 }

@@ -141,6 +141,7 @@ pv probe__key_next(const uint8_t **at, const uint8_t *end)
         p += sizeof v.i;
     } else if (v.type != PV_NULL) {
         memcpy(&v.n, p, sizeof v.n);
+        v.cut = v.n == PROBE_TEXT_MAX;
         v.p = p + sizeof v.n;
         p += sizeof v.n + v.n;
     }

@@ -89,7 +89,7 @@ prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
     return fresh_row(c, cols, reuse);
 }
 /* ---- events kept as they came ------------------------------------------------------------------------------------ */
-static prow *raw_row(pctx *c, prow *r)
+static prow *raw_row(pctx *c, const pnode *n, prow *r)
 {
     const nt_event *ev = c->ev;
     size_t need = sizeof(prow) + sizeof(praw) + ev->payload.n;
@@ -101,6 +101,10 @@ static prow *raw_row(pctx *c, prow *r)
         r->cap = (uint32_t)cap;
     }
     praw *w = (praw *)(void *)r->v;
+    for (uint32_t i = 0; i < n->n_fields; i++) {
+        uint32_t ref = n->fields[i];
+        if (c->kind->place[ref].how == PF_NONE) c->kind->missing[ref]++;
+    }
     r->n = PROW_RAW;
     r->order = c->p->order;
     w->kind = c->kind;
@@ -151,8 +155,13 @@ void probe__raw_begin(probe *p, const prow *r, praw_look *look)
                           .related = w->has_related ? w->related : NULL,
                           .payload = slice_of(w->payload, w->n)};
     uint32_t stamp = look->was.stamp + 1; /* nothing in the cache is of this event */
-    p->ctx = (pctx){
-        .p = p, .kind = w->kind, .ev = &look->ev, .reader = look->was.reader, .trace = look->was.trace, .stamp = stamp};
+    p->ctx = (pctx){.looking_back = true,
+                    .p = p,
+                    .kind = w->kind,
+                    .ev = &look->ev,
+                    .reader = look->was.reader,
+                    .trace = look->was.trace,
+                    .stamp = stamp};
     p->scratch_n = 0;
 }
 
@@ -211,7 +220,8 @@ static uint32_t wanted(const pnode *n) { return n->op == PROBE_VALUE ? 1 : n->n;
 static prow *make_room(const pnode *n, prows *s, double key, bool *skip)
 {
     *skip = false;
-    if (s->n == 0 || s->n < wanted(n)) return NULL;
+    bool full = s->n >= wanted(n) || (n->op == PROBE_TOP && s->bytes > PROBE_ROWS_BYTES);
+    if (s->n == 0 || !full) return NULL;
     if (n->op == PROBE_FIRST || (n->op == PROBE_TOP && key <= s->p[0]->key)) {
         *skip = true;
         return NULL;
@@ -239,25 +249,50 @@ static void put(const pnode *n, prows *s, prow *r, bool replaces)
         s->p[s->n++] = r;
 }
 
+static void reverse(prow **p, uint32_t n)
+{
+    for (uint32_t i = 0; i < n / 2; i++) {
+        prow *t = p[i];
+        p[i] = p[n - 1 - i];
+        p[n - 1 - i] = t;
+    }
+}
+
+/* Turns a ring so that its oldest row is first. */
+static void turn(prows *s)
+{
+    reverse(s->p, s->head);
+    reverse(s->p + s->head, s->n - s->head);
+    reverse(s->p, s->n);
+    s->head = 0;
+}
+
 /* The place of a row that was taken out and cannot be filled. */
 static void close_gap(const pnode *n, prows *s)
 {
-    uint32_t at = n->op == PROBE_TOP ? 0 : s->head;
     if (n->op == PROBE_TOP) {
         s->p[0] = s->p[--s->n];
         sift_down(s, 0);
         return;
     }
-    prow *turned[1];
-    while (s->head > 0) { /* turn the ring so that the oldest is first; rare */
-        turned[0] = s->p[0];
-        memmove(s->p, s->p + 1, (s->n - 1) * sizeof *s->p);
-        s->p[s->n - 1] = turned[0];
-        s->head--;
-        at = s->head;
-    }
-    memmove(s->p + at, s->p + at + 1, (s->n - at - 1) * sizeof *s->p);
+    turn(s);
     s->n--;
+    memmove(s->p, s->p + 1, s->n * sizeof *s->p);
+}
+
+/* A ring over its bytes loses its oldest eighth at once: one by one would turn it for every event. */
+static void shed(probe *p, const pnode *n, prows *s)
+{
+    if (n->op != PROBE_LAST || s->n == 0) return;
+    uint32_t gone = s->n / 8 + 1;
+    turn(s);
+    for (uint32_t i = 0; i < gone; i++) {
+        s->bytes -= s->p[i]->cap;
+        probe__row_free(p, s->p[i]);
+    }
+    s->n -= gone;
+    s->dropped += gone;
+    memmove(s->p, s->p + gone, s->n * sizeof *s->p);
 }
 
 static void rows_add_slow(pctx *c, const pnode *n, prows *s);
@@ -270,7 +305,7 @@ void probe__rows_add(pctx *c, const pnode *n, prows *s)
         if (r->n == PROW_RAW && r->cap >= sizeof(prow) + sizeof(praw) + c->ev->payload.n) {
             s->seen++;
             s->dropped++;
-            (void)raw_row(c, r);
+            (void)raw_row(c, n, r);
             if (++s->head == s->n) s->head = 0;
             return;
         }
@@ -288,6 +323,7 @@ static __attribute__((noinline)) void rows_add_slow(pctx *c, const pnode *n, pro
     } else if (n->op == PROBE_VALUE && probe__value(c, n->row.e[0]).type == PV_NULL)
         return;
     s->seen++;
+    if (s->bytes > PROBE_ROWS_BYTES) shed(p, n, s);
     prow *old = make_room(n, s, key, &skip);
     if (skip) {
         s->dropped++;
@@ -299,11 +335,10 @@ static __attribute__((noinline)) void rows_add_slow(pctx *c, const pnode *n, pro
         s->dropped++;
         return;
     }
-    prow *r = s->bytes > PROBE_ROWS_BYTES                   ? NULL
-              : n->lazy && c->ev->payload.n <= PROW_RAW_MAX ? raw_row(c, old)
+    prow *r = s->bytes > PROBE_ROWS_BYTES && !replaces      ? NULL
+              : n->lazy && c->ev->payload.n <= PROW_RAW_MAX ? raw_row(c, n, old)
                                                             : probe__row(c, &n->row, old);
     if (!r) {
-        if (old && s->bytes > PROBE_ROWS_BYTES) probe__row_free(p, old);
         if (replaces) close_gap(n, s);
         s->dropped++;
         return;

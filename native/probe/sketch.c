@@ -4,6 +4,7 @@
  * bucket, so that its middle is at most 1/128 (0.8 %) away from any value in it. Buckets come in pages of one binary
  * order of magnitude, made when first needed. */
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "probe/engine.h"
@@ -94,7 +95,7 @@ static void spill(probe *p, psketch *s, uint64_t n)
 void probe__sketch_add(probe *p, psketch **at, double v)
 {
     psketch *s = *at;
-    if (v != v) return;
+    if (!isfinite(v)) return;
     if (!s) {
         s = *at = probe__alloc(p, sizeof *s);
         if (!s) return;

@@ -159,6 +159,12 @@ char *shop_run(shop *s, const probe_program *program, const clr_methods *methods
     size_t before = probe_memory(r.p);
     assert_true(probe_result(r.p, methods, &out));
     assert_int_equal(probe_memory(r.p), before);
+    buf again = {0}; /* looking changes nothing */
+    buf_init(&again, 0);
+    assert_true(probe_result(r.p, methods, &again));
+    assert_int_equal(again.n, out.n);
+    assert_memory_equal(again.p, out.p, out.n);
+    buf_fini(&again);
     cursor c = cursor_of(buf_view(&out), 0);
     assert_true(print(&c, &text));
     assert_int_equal(cursor_left(&c), 0);

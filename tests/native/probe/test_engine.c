@@ -327,6 +327,52 @@ static void long_texts_are_cut(void **state)
     shop_fini(&s);
 }
 
+/* A full ring that meets the limit of its bytes goes on with fewer rows, the newest ones, in order. */
+static void a_ring_that_is_too_large(void **state)
+{
+    (void)state;
+    shop s;
+    char item[1201] = {0};
+    memset(item, 'b', 1200);
+    shop_start(&s);
+    for (int i = 0; i < 12000; i++)
+        shop_event(&s, BEGIN, i * 1000LL, 1, i, i < 3000 ? "x" : item, 1, 0);
+    const probe_spec keep[] = {
+        {.name = "v", .op = PROBE_LAST, .n = 8000, .row = NAMED({"id", "id"}, {"item", "lower(item)"})}};
+    probe_program p = shop_program(keep, 1);
+    char *got = shop_run(&s, &p, NULL);
+    long last = -1, n = 0;
+    for (const char *at = strstr(got, "{id="); at; at = strstr(at + 4, "{id="), n++) {
+        long id = strtol(at + 4, NULL, 10);
+        assert_true(id > last);
+        last = id;
+    }
+    assert_int_equal(last, 11999);
+    assert_in_range(n, 5000, 7900);
+    assert_non_null(strstr(got, "seen=12000, dropped="));
+    free(got);
+    shop_fini(&s);
+}
+
+static void long_keys_are_cut(void **state)
+{
+    (void)state;
+    shop s;
+    char item[3001] = {0};
+    memset(item, 'k', 3000);
+    shop_start(&s);
+    shop_event(&s, BEGIN, 1000, 1, 1, item, 1, 0);
+    item[2999] = 'l';
+    shop_event(&s, BEGIN, 2000, 1, 1, item, 1, 0);
+    const probe_spec keep[] = {
+        {.name = "g", .op = PROBE_GROUP, .by = NAMED({"k", "item"}), KEEP({.name = "n", .op = PROBE_COUNT})}};
+    probe_program p = shop_program(keep, 1);
+    char *got = shop_run(&s, &p, NULL);
+    assert_non_null(strstr(got, "k...\", n=2}], keys=1"));
+    free(got);
+    shop_fini(&s);
+}
+
 static void stacks(void **state)
 {
     (void)state;
@@ -355,12 +401,20 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(numbers),        T(rows),
-        T(groups),         T(pairs),
-        T(nesting),        T(slices_of_time),
-        T(eviction),       T(merging),
-        T(an_early_end),   T(missing_fields_are_told),
-        T(the_memory_cap), T(long_texts_are_cut),
+        T(numbers),
+        T(rows),
+        T(groups),
+        T(pairs),
+        T(nesting),
+        T(slices_of_time),
+        T(eviction),
+        T(merging),
+        T(an_early_end),
+        T(missing_fields_are_told),
+        T(the_memory_cap),
+        T(long_texts_are_cut),
+        T(a_ring_that_is_too_large),
+        T(long_keys_are_cut),
         T(stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,8 @@ static void values(void **state)
         {"number(\"42\")", "42"},
         {"number(\"4.5\")", "4.5"},
         {"number(item)", "nil"},
+        {"number(\"99999999999999999999\")", "1e+20"},
+        {"number(\"0x10\")", "nil"},
         {"number(id)", "7"},
         {"double", "60"},
         {"quad + 1", "121"},
