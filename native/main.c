@@ -214,14 +214,24 @@ static int start_command(command_run *run)
 
 /* ---- signals ---- */
 
-/* The first one ends the process in good order: tasks are cancelled and clean up. The second one ends it at once. */
+/* The first one ends the process in good order: tasks are cancelled and clean up. The second one ends it at once. For a
+ * server SIGTERM is the way to end; for any other command it means that what was asked for was not done. */
 static void on_end_signal(void *arg, int signo)
 {
-    host *h = (host *)arg;
+    const command_run *run = arg;
     static bool again;
     if (again) _exit(128 + signo);
     again = true;
-    host_exit(h, signo == SIGTERM ? EXIT_SUCCESS : 128 + signo);
+    host_exit(run->h, signo == SIGTERM && strcmp(run->name, "serve") == 0 ? EXIT_SUCCESS : 128 + signo);
+}
+
+/* A terminal that goes away ends us in good order too, unless it was to be outlived (nohup). */
+static bool end_signals(loop *l, command_run *run, err *e)
+{
+    struct sigaction hup;
+    bool outlive = sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler == SIG_IGN;
+    return loop_signal(l, SIGINT, on_end_signal, run, e) >= 0 && loop_signal(l, SIGTERM, on_end_signal, run, e) >= 0 &&
+           (outlive || loop_signal(l, SIGHUP, on_end_signal, run, e) >= 0);
 }
 
 static int run_host(loop *l, const char *home, command_run *run)
@@ -238,10 +248,7 @@ static int run_host(loop *l, const char *home, command_run *run)
     bool ready = true;
     for (const luaL_Reg *f = HOST_FACES; f->name; f++)
         ready = ready && host_preload(run->h, f->name, f->func);
-    int rc = ready && loop_signal(l, SIGINT, on_end_signal, run->h, &e) >= 0 &&
-                     loop_signal(l, SIGTERM, on_end_signal, run->h, &e) >= 0
-                 ? start_command(run)
-                 : EXIT_FAILURE;
+    int rc = ready && end_signals(l, run, &e) ? start_command(run) : EXIT_FAILURE;
     if (rc == EXIT_SUCCESS) {
         if (loop_run(l, &e) < 0) host_exit(run->h, EXIT_FAILURE);
         rc = host_exit_code(run->h);

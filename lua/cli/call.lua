@@ -180,7 +180,10 @@ local function run_once(step, run)
   if not result then return nil, err end
   local body = result.content[1].text
   local envelope = json.decode(body)
-  if type(envelope) ~= "table" or envelope.summary == nil then envelope = { summary = body, hints = {} } end
+  if type(envelope) ~= "table" or envelope.summary == nil then -- a sentence: what --json prints is JSON all the same
+    envelope = { summary = body, hints = json.array {} }
+    body = json.encode(envelope)
+  end
   return { envelope = envelope, body = body, is_error = result.isError }
 end
 

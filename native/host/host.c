@@ -138,7 +138,7 @@ void host_free(host *h)
 {
     if (!h) return;
     for (task *t = h->tasks; t; t = t->next)
-        task_cancel(t, "the server ends");
+        task_cancel(t, "lunette was told to end");
     drain(h);
     if (h->n_tasks) log_msg(LOG_WARNING, "lua", "%zu tasks did not end in time", h->n_tasks);
     task__kill_all(h);
