@@ -17,6 +17,10 @@ const RESULTS = {
   'prompts/get': 'GetPromptResult', 'completion/complete': 'CompleteResult', 'logging/setLevel': 'EmptyResult',
   'server/discover': 'DiscoverResult', 'subscriptions/listen': 'SubscriptionsListenResult',
 };
+// The tasks of 2025-11-25. Those of later revisions are an extension: not in the schema. A task wraps nothing but tools/call.
+const TASK_RESULTS = {
+  'tasks/get': 'GetTaskResult', 'tasks/list': 'ListTasksResult', 'tasks/cancel': 'CancelTaskResult', 'tasks/result': 'CallToolResult',
+};
 
 function load(folder, revision) {
   const file = join(folder, `schema-${revision}.json`);
@@ -78,6 +82,10 @@ export class Checker {
     }
     note(this.against(this.names.has('JSONRPCResultResponse') ? 'JSONRPCResultResponse' : 'JSONRPCResponse', message));
     const kind = message.result.resultType;
+    if (kind === undefined && this.names.has('CreateTaskResult')) {
+      const name = method === 'tools/call' && message.result.task ? 'CreateTaskResult' : TASK_RESULTS[method];
+      if (name) return note(this.against(name, message.result));
+    }
     if (kind === 'task' || method?.startsWith('tasks/')) return;
     note(this.against(kind === 'input_required' ? 'InputRequiredResult' : RESULTS[method], message.result));
   }

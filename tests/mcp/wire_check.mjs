@@ -92,10 +92,11 @@ class LegacyPeer extends Peer {
     return (await this.post({ jsonrpc: '2.0', id: this.id, method, params }, this.session, method)).last;
   }
 
-  // A call whose question is answered while its stream is open.
+  // A request (a tools/call when `name` is no method) whose question is answered while its stream is open.
   async callAnswering(name, args, answer) {
     this.id += 1;
-    const body = { jsonrpc: '2.0', id: this.id, method: 'tools/call', params: { name, arguments: args } };
+    const method = name.includes('/') ? name : 'tools/call';
+    const body = { jsonrpc: '2.0', id: this.id, method, params: name === method ? args : { name, arguments: args } };
     const response = await fetch(url, { method: 'POST', headers: this.headers(this.session), body: JSON.stringify(body) });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';
@@ -111,7 +112,7 @@ class LegacyPeer extends Peer {
       }
     }
     const messages = messagesOf(text, 'event-stream');
-    for (const message of messages) this.checker.message(message, message.method === undefined ? 'tools/call' : undefined);
+    for (const message of messages) this.checker.message(message, message.method === undefined ? method : undefined);
     assert.ok(answered, `${name} asked nothing`);
     return messages.at(-1);
   }
@@ -138,6 +139,37 @@ async function common(peer) {
   }
 }
 
+const RELATED = 'io.modelcontextprotocol/related-task';
+
+// The tasks of 2025-11-25, each message against the schema.
+async function sessionTasks(peer) {
+  const make = async (name, args = {}) => (await peer.call('tools/call', { name, arguments: args, task: { ttl: 60000 } })).result.task;
+  const { taskId } = await make('slow_compute', { seconds: 0.3, label: 'wire' });
+  assert.equal((await peer.call('tasks/get', { taskId })).result.status, 'working');
+  const { result } = await peer.call('tasks/result', { taskId });
+  assert.equal(result.content[0].text, 'slow_compute done: wire');
+  assert.deepEqual(result._meta[RELATED], { taskId });
+  assert.equal((await peer.call('tasks/get', { taskId })).result.status, 'completed');
+  const asks = await make('confirm_delete', { filename: 'a.txt' });
+  const answered = await peer.callAnswering('tasks/result', { taskId: asks.taskId }, { action: 'accept', content: { confirm: true } });
+  assert.equal(answered.result.content[0].text, 'deleted a.txt');
+  const failing = await make('failing_job');
+  assert.ok((await peer.call('tasks/result', { taskId: failing.taskId })).result.isError);
+  assert.equal((await peer.call('tasks/get', { taskId: failing.taskId })).result.status, 'failed');
+  const broken = await make('protocol_error_job');
+  assert.equal((await peer.call('tasks/result', { taskId: broken.taskId })).error.code, -32603);
+  const slow = await make('slow_compute', { seconds: 30 });
+  assert.equal((await peer.call('tasks/cancel', { taskId: slow.taskId })).result.status, 'cancelled');
+  for (const [method, params, code] of [['tasks/cancel', { taskId: slow.taskId }, -32602], ['tasks/result', { taskId: slow.taskId }, -32602],
+    ['tasks/get', { taskId: 'none' }, -32602], ['tasks/list', { cursor: 'none' }, -32602],
+    ['tools/call', { name: 'greet', arguments: { name: 'Ada' }, task: {} }, -32601], ['tools/call', { name: 'failing_job' }, -32601],
+    ['tools/call', { name: 'slow_compute', task: { ttl: 'long' } }, -32602]]) {
+    assert.equal((await peer.call(method, params)).error?.code, code, `${method} ${JSON.stringify(params)}`);
+  }
+  assert.deepEqual((await peer.call('tasks/list')).result.tasks.map((task) => task.status),
+    ['completed', 'completed', 'failed', 'failed', 'cancelled']);
+}
+
 async function legacy(revision) {
   const peer = new LegacyPeer(revision);
   await peer.open(ALL);
@@ -158,6 +190,7 @@ async function legacy(revision) {
     for (const name of ['test_elicitation_sep1034_defaults', 'test_elicitation_sep1330_enums']) {
       await peer.callAnswering(name, {}, { action: 'decline' });
     }
+    await sessionTasks(peer);
   }
   console.log(`${revision} over HTTP: ${peer.checker.finish('wire')}`);
 }

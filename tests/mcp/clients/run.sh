@@ -47,6 +47,7 @@ case $CLIENT in
   wire) node "$HERE/wire_check.mjs" "$URL" || bad=1 ;;
   ts)
     both node "$HERE/clients/ts1.mjs"
+    [ -n "${TOOL:-}" ] || both node "$HERE/clients/ts1_tasks.mjs"
     for mode in legacy auto modern; do both node "$HERE/clients/ts2.mjs" "$mode"; done
     ;;
   inspector) both "$HERE/clients/inspector.sh" ;;
