@@ -63,8 +63,8 @@ local function file(path, again)
   local peak, second, second_cpu = peak_kb(), 0, 0
   if again then result, second, second_cpu = pass(path) end
   report(result)
-  say("run events=%d first_s=%.4f first_cpu_s=%.4f second_s=%.4f second_cpu_s=%.4f peak_kb=%d engine_kb=%d",
-    result.window.summary.events, first, first_cpu, second, second_cpu, peak, result.meta.memory // 1024)
+  say("run events=%d first_s=%.4f first_cpu_s=%.4f second_s=%.4f second_cpu_s=%.4f cpu_s=%.4f peak_kb=%d engine_kb=%d",
+    result.window.summary.events, first, first_cpu, second, second_cpu, loop.cpu_ms() / 1000, peak, result.meta.memory // 1024)
 end
 
 local function live(pid, seconds)

@@ -17,7 +17,7 @@ if (args is ["file" or "once", var path])
     if (args[0] == "file") flood = Pass(bytes, out second, out secondCpu);
     flood.Print();
     Console.WriteLine($"run events={flood.Events} first_s={first:F4} first_cpu_s={firstCpu:F4} second_s={second:F4} second_cpu_s={secondCpu:F4} "
-        + $"peak_kb={peak} data_kb={bytes.Length / 1024}");
+        + $"cpu_s={Process.GetCurrentProcess().TotalProcessorTime.TotalSeconds:F4} peak_kb={peak} data_kb={bytes.Length / 1024}");
     return 0;
 }
 if (args is ["live", var pid, var seconds])
@@ -70,7 +70,7 @@ static void Live(int pid, int seconds)
 static long Peak() =>
     File.ReadLines("/proc/self/status").Where(l => l.StartsWith("VmHWM")).Select(l => long.Parse(l.Split(' ', StringSplitOptions.RemoveEmptyEntries)[1])).First();
 
-/// <summary>Groups by kind, pairs by id, the durations' quantiles by kind, and the last rows.</summary>
+/// <summary>Groups by kind, pairs by id, the durations' quantiles by kind, and the last rows. Fields are named, as in the declaration.</summary>
 internal sealed class Flood
 {
     private const int LastRows = 100;
@@ -100,8 +100,8 @@ internal sealed class Flood
 
     private void OnStart(TraceEvent e)
     {
-        int id = (int)e.PayloadValue(0), weight = (int)e.PayloadValue(2);
-        var name = (string)e.PayloadValue(1);
+        int id = (int)e.PayloadByName("id"), weight = (int)e.PayloadByName("weight");
+        var name = (string)e.PayloadByName("kind");
         if (!_kinds.TryGetValue(name, out var kind)) _kinds.Add(name, kind = new Kind(name));
         kind.Count++;
         kind.Weight += weight;
@@ -111,7 +111,7 @@ internal sealed class Flood
 
     private void OnStop(TraceEvent e)
     {
-        int id = (int)e.PayloadValue(0);
+        int id = (int)e.PayloadByName("id");
         if (_open.Remove(id, out var start))
         {
             _pairs++;
