@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "host/bundle.h"
 #include "host/faces.h"
 #include "host/host.h"
 #ifdef LUNETTE_HAVE_TRACE
@@ -44,6 +45,10 @@ int luaopen_lunette_stdio(lua_State *L);
 #endif
 
 /* Every native module that a script can require. */
+#ifdef LUNETTE_HAVE_BUNDLE
+extern const uint8_t lunette_bundle[], lunette_bundle_end[]; /* scripts.c, made by the build */
+#endif
+
 static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
                                       {"lunette.loop", luaopen_lunette_loop},
                                       {"lunette.crypto", luaopen_lunette_crypto},
@@ -239,6 +244,9 @@ static int run_host(loop *l, const char *home, command_run *run)
     err e = {0};
     char lua_dir[PATH_MAX + 8];
     snprintf(lua_dir, sizeof lua_dir, "%s/lua", home);
+#ifdef LUNETTE_HAVE_BUNDLE
+    bundle_use(lunette_bundle, (size_t)(lunette_bundle_end - lunette_bundle));
+#endif
     host_cfg cfg = {.lua_dir = home[0] ? lua_dir : NULL};
     if (host_new(l, &cfg, &run->h, &e) < 0) {
         fprintf(stderr, "lunette: %s\n", e.message);

@@ -50,7 +50,8 @@ end
 local function run_script(path)
   local body, err = fs.read(path, MAX_SCRIPT)
   if not body then return nil, err end
-  local chunk, syntax = load(body, "@" .. path, "t")
+  local ours = sys.home .. "/lua/"
+  local chunk, syntax = sys.load(body, "@" .. (path:sub(1, #ours) == ours and path:sub(#sys.home + 2) or path))
   if not chunk then return nil, errors.new("Internal", syntax) end
   local ok, why = xpcall(function() accept(chunk(), path) end, debug.traceback)
   if not ok then return nil, errors.new("Internal", tostring(why)) end

@@ -21,6 +21,13 @@ function sys.environ() end
 ---@return boolean
 function sys.isatty(fd) end
 
+--- As load for text, but for our own unchanged scripts, which come compiled with the program.
+---@param text string
+---@param chunkname string  "@lua/NAME.lua" for ours
+---@return function?
+---@return string? message
+function sys.load(text, chunkname) end
+
 --- All of it to stdout, at once.
 ---@param text string
 ---@return true?

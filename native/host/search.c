@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* search.c: require. Modules come from the preload table and from the script folder, as text, and are named
+/* search.c: require. Modules come from the preload table and from the script folder, and are named
  * "lua/NAME.lua" in messages, so that an error's place is short and the same on every machine. */
 #include <stdio.h>
 
+#include "host/bundle.h"
 #include "host/host_internal.h"
 
-typedef struct file_reader {
-    FILE *f;
-    char chunk[4096];
-} file_reader;
+#define SCRIPT_MAX ((long)4 << 20)
 
-static const char *read_chunk(lua_State *L, void *ud, size_t *n)
+/* Loads a script from path under the name chunkname. LUA_ERRFILE, and nothing pushed, when it cannot be read. */
+static int load_script(lua_State *L, const char *path, const char *chunkname)
 {
-    (void)L;
-    file_reader *r = (file_reader *)ud;
-    *n = fread(r->chunk, 1, sizeof r->chunk, r->f);
-    return *n ? r->chunk : NULL;
-}
-
-/* Loads a text chunk from path under the name chunkname. LUA_ERRFILE, and nothing pushed, when it cannot be opened. */
-static int load_text(lua_State *L, const char *path, const char *chunkname)
-{
-    file_reader r = {.f = fopen(path, "re")};
-    if (!r.f) return LUA_ERRFILE;
-    int status = lua_load(L, read_chunk, &r, chunkname, "t"); /* protected: does not throw */
-    fclose(r.f);
+    FILE *f = fopen(path, "re");
+    if (!f) return LUA_ERRFILE;
+    buf text = {.max = (size_t)SCRIPT_MAX};
+    uint8_t *room;
+    size_t n;
+    while ((room = buf_reserve(&text, 65536)) && (n = fread(room, 1, 65536, f)) > 0)
+        text.n += n;
+    bool whole = !ferror(f) && !text.failed;
+    fclose(f);
+    int status = whole ? bundle_load(L, buf_view(&text), chunkname) : LUA_ERRFILE; /* protected: does not throw */
+    buf_fini(&text);
     return status;
 }
 
@@ -41,7 +38,7 @@ static int l_search(lua_State *L)
         const char *file = lua_pushfstring(L, FORMS[i], rel);        // name rel file
         const char *path = lua_pushfstring(L, "%s/%s", dir, file);   // name rel file path
         const char *chunkname = lua_pushfstring(L, "@lua/%s", file); // name rel file path chunkname
-        int status = load_text(L, path, chunkname);                  // name rel file path chunkname (loader)
+        int status = load_script(L, path, chunkname);                // name rel file path chunkname (loader)
         if (status == LUA_ERRFILE) continue;
         if (status != LUA_OK) return luaL_error(L, "error loading module '%s': %s", name, lua_tostring(L, -1));
         lua_pushstring(L, path); // … loader path

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/utf.h"
+#include "host/bundle.h"
 #include "host/faces.h"
 #include "host/host_internal.h"
 
@@ -110,9 +111,23 @@ static int l_utf8_sanitize(lua_State *L)
     return 1;
 }
 
+/* sys.load(text, chunkname) -> function, or nil, message. As load for text, but for our own unchanged scripts, which
+ * come compiled with the program. */
+static int l_load(lua_State *L)
+{
+    size_t n;
+    const char *text = luaL_checklstring(L, 1, &n);
+    const char *chunkname = luaL_checkstring(L, 2);
+    if (bundle_load(L, slice_of(text, n), chunkname) == LUA_OK) return 1;
+    lua_pushnil(L); // … message nil
+    lua_insert(L, -2);
+    return 2;
+}
+
 static const luaL_Reg SYS_FUNCS[] = {{"getenv", l_getenv},
                                      {"environ", l_environ},
                                      {"isatty", l_isatty},
+                                     {"load", l_load},
                                      {"write", l_write},
                                      {"stdout_error", l_stdout_error},
                                      {"utf8_cut", l_utf8_cut},

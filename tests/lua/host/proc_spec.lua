@@ -87,13 +87,18 @@ describe("lunette.proc", function()
 
   it("tells what the threads of a name cost", function()
     local own = fs.read("/proc/self/comm", 64):match("^(.-)\n")
+    local function main_of(list) -- numbers of threads begin again at the end of their range: the main one need not be the first
+      for _, thread in ipairs(list) do
+        if thread.tid == sys.pid then return thread end
+      end
+    end
     local before = assert(proc.thread_cpu(sys.pid, own:sub(1, 3)))
-    local main = before[1]
+    local main = main_of(before)
     assert.same({ sys.pid, own, 0 }, { main.tid, main.name, before.dropped })
     assert.equal(proc.stat(sys.pid).start_time, main.start_time)
     local cpu = proc.own_cpu()
     repeat until proc.own_cpu().thread_ns - cpu.thread_ns > 50000000
-    local after = assert(proc.thread_cpu(sys.pid, { "nobody", own }))[1]
+    local after = main_of(assert(proc.thread_cpu(sys.pid, { "nobody", own })))
     local spent_ms = (after.cpu_ns - main.cpu_ns) // 1000000
     assert.is_true(spent_ms >= 20 and spent_ms < 5000, spent_ms)
     assert.is_true(proc.own_cpu().process_ns - cpu.process_ns >= 50000000)

@@ -75,6 +75,31 @@ describe("lunette lua", function()
   end)
 end)
 
+describe("sys.load", function()
+  local name = "@lua/lunette/text.lua"
+  local text = assert(fs.read(sys.home .. "/lua/lunette/text.lua", 1000000))
+
+  it("loads a script of ours under its short name", function()
+    local fn = assert(sys.load(text, name))
+    assert.equal(name, debug.getinfo(fn, "S").source)
+    assert.is_function(fn().did_you_mean)
+  end)
+
+  it("goes by the text: a changed script is what it says", function()
+    assert.equal(7, assert(sys.load("do return 7 end " .. text, name))())
+    assert.equal(8, assert(sys.load("return 8", "@lua/no/such.lua"))())
+  end)
+
+  it("says what is wrong with a text, and takes no compiled code", function()
+    local fn, why = sys.load("return (", name)
+    assert.is_nil(fn)
+    assert.matches("^lua/lunette/text.lua:1: ", why)
+    fn, why = sys.load(string.dump(function() return 1 end), name)
+    assert.is_nil(fn)
+    assert.matches("binary chunk", why)
+  end)
+end)
+
 describe("log", function()
   it("writes one JSON object a line to stderr, with fields, from its level on", function()
     local r = run([[
