@@ -160,26 +160,9 @@ local function two_at_once(skip)
   h.eq(samples(first), samples(second), "both see the same samples")
 end
 
---- Cases that wait more than they work, at the same time.
-local function side_by_side(...)
-  local cases = { ... }
-  return function(skip)
-    local built, why = h.build_target("net10.0")
-    if not built then skip(why) end
-    local todo = {}
-    for i, case in ipairs(cases) do
-      todo[i] = function()
-        case(skip)
-        return true
-      end
-    end
-    h.together(todo)
-  end
-end
-
 return {
   { "known bytes by type and by method lie within the bounds", known_bytes },
   { "NativeAOT: a total without names", without_names },
   { "the recording of a session tells the same; older runtimes; nothing happens; the target exits; two at once",
-    side_by_side(same_from_the_recording, older_runtimes, nothing_happens, target_exits, two_at_once) },
+    h.side_by_side(same_from_the_recording, older_runtimes, nothing_happens, target_exits, two_at_once) },
 }

@@ -147,28 +147,11 @@ local function target_exits(skip)
   h.ok(during.notes(data):find("ProcessEnded", 1, true), "the note: " .. during.notes(data))
 end
 
---- Cases that wait more than they work, at the same time.
-local function side_by_side(...)
-  local cases = { ... }
-  return function(skip)
-    local built, why = h.build_target("net10.0")
-    if not built then skip(why) end
-    local todo = {}
-    for i, case in ipairs(cases) do
-      todo[i] = function()
-        case(skip)
-        return true
-      end
-    end
-    h.together(todo)
-  end
-end
-
 return {
   { "the events of a named source, with their counts, on all runtimes", named_source },
   { "the curated sources tell of known collections and force none; names of listener events, without their values",
-    side_by_side(curated_sources, web_events) },
+    h.side_by_side(curated_sources, web_events) },
   { "a flood: what came and what was lost add up", flood },
   { "the recording of a session tells the same; nothing happens; the target exits",
-    side_by_side(same_from_the_recording, nothing_happens, target_exits) },
+    h.side_by_side(same_from_the_recording, nothing_happens, target_exits) },
 }

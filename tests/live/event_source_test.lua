@@ -183,28 +183,11 @@ local function cancelled(skip)
   h.settled(server, before)
 end
 
---- Cases that wait more than they work, at the same time.
-local function side_by_side(...)
-  local cases = { ... }
-  return function(skip)
-    local built, why = h.build_target("net10.0")
-    if not built then skip(why) end
-    local todo = {}
-    for i, case in ipairs(cases) do
-      todo[i] = function()
-        case(skip)
-        return true
-      end
-    end
-    h.together(todo)
-  end
-end
-
 return {
   { "known events, their payload and their counts, on all runtimes", known_events },
   { "the unsafe path: refused, narrowed, complete; and the recording of a session tells the same",
-    side_by_side(unsafe_path, same_from_the_recording) },
+    h.side_by_side(unsafe_path, same_from_the_recording) },
   { "a flood is counted past maxEvents, at little cost", counts_past_the_cap },
   { "two collectors at once; nothing happens; the target exits; a client goes away",
-    side_by_side(two_at_once, nothing_happens, target_exits, cancelled) },
+    h.side_by_side(two_at_once, nothing_happens, target_exits, cancelled) },
 }

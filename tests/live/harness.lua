@@ -350,5 +350,22 @@ function M.together(functions)
   return results
 end
 
+--- Cases that wait more than they work, at the same time, as one case. They use the target of .NET 10.
+function M.side_by_side(...)
+  local cases = { ... }
+  return function(skip)
+    local built, why = M.build_target("net10.0")
+    if not built then skip(why) end
+    local todo = {}
+    for i, case in ipairs(cases) do
+      todo[i] = function()
+        case(skip)
+        return true
+      end
+    end
+    M.together(todo)
+  end
+end
+
 M.json, M.loop, M.fs, M.sys = json, loop, fs, sys
 return M
