@@ -1,12 +1,24 @@
 -- SPDX-License-Identifier: MIT
 -- What every collector over the reducer engine takes from the end of a run: whose window it was, how long, how whole, and at what price.
+local json = require("lunette.json")
 local numbers = require("lunette.numbers")
 
 local M = {}
 
 local COST_ORDER <const> = { __order = {
-  "targetCpuMs", "lunetteCpuMs", "windowMs", "events", "eventsPerSecond", "bytes", "eventsLost",
+  "targetCpuMs", "lunetteCpuMs", "windowMs", "events", "eventsPerSecond", "bytes", "eventsLost", "lostByThread",
 } }
+local LOSS_ROWS <const> = 5
+
+-- The threads whose events were lost, most first; what they miss to eventsLost is of others. nil when nothing was lost.
+local function loss_rows(list)
+  if not list or #list == 0 then return nil end
+  local rows = json.array({})
+  for i = 1, math.min(LOSS_ROWS, #list) do
+    rows[i] = setmetatable({ threadId = list[i].thread, events = list[i].events }, { __order = { "threadId", "events" } })
+  end
+  return rows
+end
 
 --- CollectionCost; nil when nothing was measured.
 ---@param cost table?   of probe.run
@@ -16,6 +28,7 @@ function M.price(cost)
     targetCpuMs = numbers.round(cost.target_cpu_ms, 1), lunetteCpuMs = numbers.round(cost.lunette_cpu_ms, 1),
     windowMs = numbers.round(cost.window_ms, 1), events = cost.events, eventsPerSecond = numbers.round(cost.events_per_s or 0, 1),
     bytes = cost.bytes or 0, eventsLost = cost.lost or 0,
+    lostByThread = loss_rows(cost.lost_by_thread),
   }, COST_ORDER)
 end
 

@@ -14,6 +14,7 @@ M.TICK_MS = 500     -- longest wait without a look at the clock
 M.MAX_EVENTS = 5000000 -- taken in one window: weeks of counters, or a file made to keep us busy
 M.SETTLE_MS = 1500  -- a program younger than this may still be starting: enabling counters then has hung runtimes (dotnet/runtime 105682)
 M.ENDING_MS = 1500  -- for a process that closed its stream to end, before it is said to live on
+M.LOSERS = 3 -- threads that the note on lost events names
 local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 
 ---@class WindowSpec
@@ -34,6 +35,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field started_unix_ms integer
 ---@field summary table          of the source, see docs/native-api.md
 ---@field lives boolean?         the process still runs although its stream ended
+---@field stopped integer?       the process, which stands still: SIGSTOP, or a debugger holds it
 ---@field reduced table?         what the program of spec.open holds
 ---@field cost LunetteCost?      of a window with a program, or a priced one
 
@@ -97,6 +99,12 @@ local function lives(process)
   return true
 end
 
+-- The process whose session did not end, when it stands still: then it could not.
+local function stopped(summary, open)
+  local stat = summary.complete == false and open.pid and proc.stat(open.pid)
+  return stat and (stat.state == "T" or stat.state == "t") and open.pid or nil
+end
+
 --- Runs a window.
 ---@param ctx table
 ---@param spec WindowSpec
@@ -129,9 +137,18 @@ function M.run(ctx, spec)
   return {
     cost = meter and meter:finish(summary, spec.open.path and summary.duration_ns // 1000000 or elapsed),
     lives = ended == "stream-end" and spec.open.pid ~= nil and lives(spec.process or { pid = spec.open.pid }),
-    reduced = reduced, ended = ended, elapsed_ms = elapsed, summary = summary,
+    stopped = stopped(summary, spec.open), reduced = reduced, ended = ended, elapsed_ms = elapsed, summary = summary,
     started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
   }
+end
+
+-- Whose events they were.
+local function losers(list)
+  if not list or #list == 0 then return "" end
+  local words = {}
+  for i = 1, math.min(M.LOSERS, #list) do words[i] = ("%d of thread %d"):format(list[i].events, list[i].thread) end
+  if #list > M.LOSERS then words[#words + 1] = "and of others" end
+  return ", " .. table.concat(words, ", ")
 end
 
 --- What a reader should know of how the window went: loss, an early or unclean end. Appended to notes.
@@ -150,10 +167,15 @@ function M.notes(result, spec, notes)
     notes[#notes + 1] = ("EventLimitReached: the window ended after %d events."):format(M.MAX_EVENTS)
   end
   if (s.lost or 0) > 0 then
-    notes[#notes + 1] = ("EventsLost: the target dropped %d events (its buffers were full); counts may be too low."):format(s.lost)
+    notes[#notes + 1] = ("EventsLost: the target dropped %d events (its buffers were full)%s; counts may be too low."):format(s.lost,
+      losers(s.lost_by_thread))
   end
   if (s.dropped or 0) > 0 then
     notes[#notes + 1] = ("EventsDropped: %d events were left out here, since the queue to the collector was full."):format(s.dropped)
+  end
+  if result.stopped then
+    notes[#notes + 1] = ("TargetStopped: process %d stands still (SIGSTOP, or a debugger holds it), so nothing happened in it since; "
+      .. "it goes on with: kill -CONT %d"):format(result.stopped, result.stopped)
   end
   if s.complete == false and result.ended ~= "stream-end" then
     notes[#notes + 1] = "Incomplete: the session did not end cleanly within its deadline"

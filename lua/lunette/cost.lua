@@ -27,6 +27,7 @@ local opening = setmetatable({}, { __mode = "v" })
 ---@field events_per_s? number
 ---@field bytes? integer
 ---@field lost? integer            events that the runtime dropped
+---@field lost_by_thread? { thread: integer, events: integer }[]   most first, at most 32
 
 ---@class LunetteCostMeter
 local Meter = {}
@@ -136,6 +137,7 @@ function Meter:finish(summary, window_ms)
     events_per_s = summary.events and window_ms and window_ms > 0 and math.floor(summary.events * 10000 / window_ms + 0.5) / 10 or nil,
     bytes = summary.bytes,
     lost = summary.lost,
+    lost_by_thread = summary.lost_by_thread,
   }
 end
 

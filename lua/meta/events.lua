@@ -48,6 +48,7 @@ local events = {}
 ---@field events integer
 ---@field bytes integer
 ---@field lost integer      by the runtime
+---@field lost_by_thread { thread: integer, events: integer }[]   most first, at most 32
 ---@field dropped integer   by our queue
 ---@field duration_ns integer
 ---@field counts { provider: string, event: string, count: integer }[]

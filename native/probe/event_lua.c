@@ -210,6 +210,14 @@ void event_lua__push_summary(lua_State *L, source *s)
     set_int(L, "events", (int64_t)sum.events);
     set_int(L, "bytes", (int64_t)sum.bytes);
     set_int(L, "lost", (int64_t)sum.lost);
+    lua_createtable(L, (int)sum.n_loss, 0);
+    for (uint32_t i = 0; i < sum.n_loss; i++) {
+        lua_createtable(L, 0, 2);
+        set_int(L, "thread", (int64_t)sum.loss[i].thread);
+        set_int(L, "events", (int64_t)sum.loss[i].events);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(L, -2, "lost_by_thread");
     set_int(L, "dropped", (int64_t)sum.dropped);
     set_int(L, "duration_ns", sum.duration_ns);
     if (sum.pid >= 0) set_int(L, "pid", sum.pid);

@@ -57,12 +57,21 @@ struct source_record {
     uint8_t payload[];
 };
 
+#define SOURCE_LOSS_THREADS 32
+typedef struct source_loss {
+    uint64_t thread, events; /* thread: the target's, as in nt_event.capture_thread */
+} source_loss;
+
 typedef struct source_summary {
-    bool complete;         /* the stream came to its end mark */
-    err incomplete;        /* why not, else unset */
-    uint64_t events;       /* in the stream, wanted or not */
-    uint64_t bytes;        /* of the stream */
-    uint64_t lost;         /* by the runtime's own count: its buffers were full */
+    bool complete;   /* the stream came to its end mark */
+    err incomplete;  /* why not, else unset */
+    uint64_t events; /* in the stream, wanted or not */
+    uint64_t bytes;  /* of the stream */
+    uint64_t lost;   /* by the runtime's own count: its buffers were full */
+    /* Which threads' events: the first SOURCE_LOSS_THREADS of them, most first; what is missing to `lost` is of others.
+     */
+    source_loss loss[SOURCE_LOSS_THREADS];
+    uint32_t n_loss;
     uint64_t dropped;      /* wanted, and thrown away because nobody took them in time */
     int64_t duration_ns;   /* live: from the start to the wish to stop (or the end); file: time of the last event */
     int64_t pid;           /* as the stream tells, in the target's namespace; -1: not told */

@@ -3,11 +3,19 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "probe/source_internal.h"
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
+static int most_first(const void *a, const void *b)
+{
+    const source_loss *x = a, *y = b;
+    return x->events != y->events ? (x->events < y->events ? 1 : -1)
+                                  : (x->thread > y->thread) - (x->thread < y->thread);
+}
+
 static void totals(source *s)
 {
     source_summary *sum = &s->sum;
@@ -16,6 +24,7 @@ static void totals(source *s)
     sum->events = st->events + st->unknown_kind;
     sum->bytes = st->bytes;
     sum->lost = st->lost;
+    qsort(sum->loss, sum->n_loss, sizeof *sum->loss, most_first);
     sum->pid = t ? t->pid : -1;
     sum->processors = t ? t->processors : -1;
     sum->pointer_size = t ? t->pointer_size : 0;

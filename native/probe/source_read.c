@@ -182,4 +182,16 @@ static int on_sequence_point(void *arg, int64_t ts)
     return 0;
 }
 
-const nt_sink source__sink = {.kind = on_kind, .event = on_event, .sequence_point = on_sequence_point};
+static int on_lost(void *arg, uint64_t thread, uint64_t events)
+{
+    source_summary *sum = &((source *)arg)->sum;
+    uint32_t i = 0;
+    while (i < sum->n_loss && sum->loss[i].thread != thread)
+        i++;
+    if (i == SOURCE_LOSS_THREADS) return 0;
+    if (i == sum->n_loss) sum->loss[sum->n_loss++] = (source_loss){.thread = thread};
+    sum->loss[i].events += events;
+    return 0;
+}
+
+const nt_sink source__sink = {.kind = on_kind, .event = on_event, .lost = on_lost, .sequence_point = on_sequence_point};

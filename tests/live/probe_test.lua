@@ -404,6 +404,9 @@ local function overflow(runtime)
     local s = result.window.summary
     h.ok(s.lost > 0, "the runtime's buffer overflows: lost " .. s.lost)
     h.eq(s.lost, result.cost.lost, "loss in the price")
+    local by_thread = 0
+    for _, thread in ipairs(result.cost.lost_by_thread) do by_thread = by_thread + thread.events end
+    h.eq({ s.lost, 2 }, { by_thread, #result.cost.lost_by_thread }, "loss of each of the two threads that write")
     h.ok(table.concat(result.notes, "\n"):find(("EventsLost: the target dropped %d events"):format(s.lost), 1, true), "a note of the loss")
     h.eq(0, s.dropped, "nothing dropped by us")
     -- to the event, as a rule; what a thread lost last of all, before it ended, the stream does not tell

@@ -30,7 +30,7 @@ end
 local function run(options, spec)
   local source = play(options)
   package.loaded["lunette.events"].open = function() return source end
-  spec.open, spec.message = {}, "spec"
+  spec.open, spec.message = spec.open or {}, "spec"
   spec.seen = {}
   spec.on_event = function(event) spec.seen[#spec.seen + 1] = event end
   return window.run(kit.ctx(), spec)
@@ -93,6 +93,24 @@ describe("collectors.window", function()
     assert.same({ "Incomplete: the recording stops before its end mark (cut); what came before is kept." }, notes)
   end)
 
+  it("names a target that stands still, and how it goes on", function()
+    local loop = require("lunette.loop")
+    local pid = assert(tonumber(assert(loop.exec { argv = { "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!" } }).stdout))
+    finally(function() loop.exec { argv = { "kill", "-KILL", tostring(pid) } } end)
+    local function notes_of(complete)
+      local spec = { duration_ms = 1, open = { pid = pid } }
+      local result = run({ "timeout", summary = { complete = complete, incomplete_reason = "late" } }, spec)
+      local notes = {}
+      window.notes(result, spec, notes)
+      return table.concat(notes, "\n")
+    end
+    assert.not_matches("TargetStopped", notes_of(false))
+    assert(loop.exec { argv = { "kill", "-STOP", tostring(pid) } })
+    while require("lunette.proc").stat(pid).state ~= "T" do loop.sleep_ms(5) end
+    assert.matches("TargetStopped: process " .. pid .. " stands still.*kill %-CONT " .. pid .. "\nIncomplete: ", notes_of(false))
+    assert.equal("", notes_of(true))
+  end)
+
   it("can be interrupted", function()
     local spec = { duration_ms = 5000 }
     spec.interrupted = function() return #spec.seen >= 2 end
@@ -109,9 +127,12 @@ describe("collectors.window", function()
   it("tells loss, drops and an unclean end", function()
     local notes = {}
     window.notes({ ended = "deadline", elapsed_ms = 10,
-      summary = { lost = 5, dropped = 7, complete = false, incomplete_reason = "no end mark" } }, { duration_ms = 10 }, notes)
+      summary = {
+        lost = 5, lost_by_thread = { { thread = 12, events = 4 }, { thread = 9, events = 1 } }, dropped = 7, complete = false,
+        incomplete_reason = "no end mark",
+      } }, { duration_ms = 10 }, notes)
     assert.equal(3, #notes)
-    assert.matches("^EventsLost: the target dropped 5 events", notes[1])
+    assert.matches("^EventsLost: the target dropped 5 events %(its buffers were full%), 4 of thread 12, 1 of thread 9;", notes[1])
     assert.matches("^EventsDropped: 7 events", notes[2])
     assert.matches("^Incomplete: .*%(no end mark%)", notes[3])
   end)
