@@ -179,7 +179,7 @@ local function run_once(step, run)
   clear()
   if not result then return nil, err end
   local body = result.content[1].text
-  local envelope = json.decode(body)
+  local envelope = json.decode(body, true)
   if type(envelope) ~= "table" or envelope.summary == nil then -- a sentence: what --json prints is JSON all the same
     envelope = { summary = body, hints = json.array {} }
     body = json.encode(envelope)

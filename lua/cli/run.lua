@@ -165,7 +165,7 @@ end
 local function ask(plan, arguments)
   local result, err = plan.tool:handle(context(), arguments)
   if not result then return nil, err end
-  return json.decode(result.content[1].text)
+  return json.decode(result.content[1].text, true)
 end
 
 -- The window was as long as the program: that it ended is no finding.

@@ -13,7 +13,7 @@ local MAX_DEPTH <const> = 6
 local INLINE_ITEMS <const> = 12
 local ONE_BY_ONE <const> = 12 -- rows
 
--- Columns and members that name a row come first, in this order; the rest follows by name.
+-- In what no order is known of: columns and members that name a row come first, in this order; the rest follows by name.
 local FIRST <const> = {
   "name", "displayName", "provider", "meter", "instrument", "signal", "processId", "id", "status", "severity", "level", "value",
   "comparison", "threshold", "unit", "count", "summary", "message", "kind", "commandLine",
@@ -28,6 +28,8 @@ local function by_rank(a, b)
 end
 
 local function sorted_keys(object)
+  local order = (getmetatable(object) or {}).__order
+  if order then return order end
   local keys = {}
   for key in pairs(object) do keys[#keys + 1] = key end
   table.sort(keys, by_rank)
@@ -62,18 +64,20 @@ local function cell(key, value)
   return s
 end
 
+-- The columns of a table, and the names of those that have no room in it.
 local function columns_of(rows)
-  local seen, columns = {}, {}
+  local seen, columns, ordered = {}, {}, true
   for _, row in ipairs(rows) do
-    for key, value in pairs(row) do
+    ordered = ordered and (getmetatable(row) or {}).__order ~= nil
+    for _, key in ipairs(sorted_keys(row)) do
+      local value = row[key]
       if not seen[key] and not (type(value) == "table" and value ~= json.null and next(value) == nil) then
         seen[key], columns[#columns + 1] = true, key
       end
     end
   end
-  table.sort(columns, by_rank)
-  for i = #columns, MAX_COLUMNS + 1, -1 do columns[i] = nil end
-  return columns
+  if not ordered then table.sort(columns, by_rank) end
+  return table.move(columns, 1, math.min(#columns, MAX_COLUMNS), 1, {}), table.move(columns, MAX_COLUMNS + 1, #columns, 1, {})
 end
 
 local function pad(s, n, right)
@@ -83,7 +87,8 @@ end
 
 -- A list of objects as a table.
 local function add_table(out, rows, indent)
-  local columns, widths, numeric = columns_of(rows), {}, {}
+  local columns, left_out = columns_of(rows)
+  local widths, numeric = {}, {}
   local shown = math.min(#rows, MAX_ROWS)
   for _, column in ipairs(columns) do
     widths[column], numeric[column] = width(column), true
@@ -101,6 +106,7 @@ local function add_table(out, rows, indent)
   line(function(column) return column end)
   for i = 1, shown do line(function(column) return rows[i][column] == nil and "" or cell(column, rows[i][column]) end) end
   if #rows > shown then out[#out + 1] = ("%s… %d more; --json has all"):format(indent, #rows - shown) end
+  if #left_out > 0 then out[#out + 1] = ("%s… and %s; --json has all"):format(indent, table.concat(left_out, ", ")) end
 end
 
 local add_object

@@ -14,10 +14,11 @@ local json = {}
 function json.encode(value) end
 
 ---@param text string
+---@param ordered? boolean  true: objects keep the order of their keys, in `__order` of a metatable
 ---@return any value
 ---@return LunetteErr? err  MalformedInput with the offset, LimitExceeded
 ---@nodiscard
-function json.decode(text) end
+function json.decode(text, ordered) end
 
 --- Marks a table (a new one if none is given) as an array, so that it is written as one even when it is empty.
 ---@param t? table

@@ -355,6 +355,7 @@ static int l_encode(lua_State *L)
 typedef struct decoder {
     jsonr r;
     bool busy;
+    bool ordered; /* objects keep the order of their keys, in __order of a metatable, as encode reads it */
 } decoder;
 
 static int l_decoder_gc(lua_State *L)
@@ -371,44 +372,64 @@ static decoder *push_decoder(lua_State *L)
     return d;
 }
 
-static bool read_value(lua_State *L, jsonr *r, json_tok tok);
+static bool read_value(lua_State *L, decoder *d, json_tok tok);
 
-static bool read_object(lua_State *L, jsonr *r)
+/* Appends the key on top to the order of the object below it, unless the object has it already. */
+static void note_key(lua_State *L)
+{
+    lua_pushvalue(L, -1);                                   // … object key key
+    bool known = lua_rawget(L, -3) != LUA_TNIL;             // … object key old
+    lua_pop(L, 1);                                          // … object key
+    if (known || !lua_getmetatable(L, -2)) return;          // … object key mt
+    lua_getfield(L, -1, "__order");                         // … object key mt order
+    lua_pushvalue(L, -3);                                   // … object key mt order key
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1); // … object key mt order
+    lua_pop(L, 2);                                          // … object key
+}
+
+static bool read_object(lua_State *L, decoder *d)
 {
     lua_newtable(L); // … object
+    if (d->ordered) {
+        lua_createtable(L, 0, 1);       // … object mt
+        lua_newtable(L);                // … object mt order
+        lua_setfield(L, -2, "__order"); // … object mt
+        lua_setmetatable(L, -2);        // … object
+    }
     for (;;) {
-        json_tok tok = jsonr_next(r);
+        json_tok tok = jsonr_next(&d->r);
         if (tok == JSON_OBJECT_END) return true;
         if (tok != JSON_KEY) return false;
-        lua_pushlstring(L, (const char *)r->str.p, r->str.n); // … object key
-        if (!read_value(L, r, jsonr_next(r))) return false;   // … object key value
-        lua_rawset(L, -3);                                    // … object
+        lua_pushlstring(L, (const char *)d->r.str.p, d->r.str.n); // … object key
+        if (d->ordered) note_key(L);
+        if (!read_value(L, d, jsonr_next(&d->r))) return false; // … object key value
+        lua_rawset(L, -3);                                      // … object
     }
 }
 
-static bool read_array(lua_State *L, jsonr *r)
+static bool read_array(lua_State *L, decoder *d)
 {
     lua_newtable(L);                              // … array
     lua_pushvalue(L, lua_upvalueindex(UP_ARRAY)); // … array mt
     lua_setmetatable(L, -2);                      // … array
     for (lua_Integer i = 1;; i++) {
-        json_tok tok = jsonr_next(r);
+        json_tok tok = jsonr_next(&d->r);
         if (tok == JSON_ARRAY_END) return true;
-        if (!read_value(L, r, tok)) return false; // … array value
+        if (!read_value(L, d, tok)) return false; // … array value
         lua_rawseti(L, -2, i);                    // … array
     }
 }
 
 /* Pushes the value that tok begins. False on malformed text; the stack is then anyhow. */
-static bool read_value(lua_State *L, jsonr *r, json_tok tok)
+static bool read_value(lua_State *L, decoder *d, json_tok tok)
 {
     luaL_checkstack(L, 8, "JSON nested too deep");
     switch (tok) {
-    case JSON_OBJECT: return read_object(L, r);
-    case JSON_ARRAY: return read_array(L, r);
-    case JSON_STR: lua_pushlstring(L, (const char *)r->str.p, r->str.n); return true;
-    case JSON_INT: lua_pushinteger(L, r->i); return true;
-    case JSON_NUM: lua_pushnumber(L, r->num); return true;
+    case JSON_OBJECT: return read_object(L, d);
+    case JSON_ARRAY: return read_array(L, d);
+    case JSON_STR: lua_pushlstring(L, (const char *)d->r.str.p, d->r.str.n); return true;
+    case JSON_INT: lua_pushinteger(L, d->r.i); return true;
+    case JSON_NUM: lua_pushnumber(L, d->r.num); return true;
     case JSON_TRUE: lua_pushboolean(L, 1); return true;
     case JSON_FALSE: lua_pushboolean(L, 0); return true;
     case JSON_NULL: lua_pushlightuserdata(L, NULL); return true;
@@ -421,11 +442,12 @@ static bool read_value(lua_State *L, jsonr *r, json_tok tok)
     return false;
 }
 
-/* json.decode(text) -> value, or nil, err */
+/* json.decode(text, ordered?) -> value, or nil, err */
 static int l_decode(lua_State *L)
 {
     size_t n;
     const char *text = luaL_checklstring(L, 1, &n);
+    bool ordered = lua_isboolean(L, 2) && lua_toboolean(L, 2); /* not the count that gsub gives */
     lua_settop(L, 1); // text
     err e = {0};
     if (n > TEXT_MAX) {
@@ -435,8 +457,9 @@ static int l_decode(lua_State *L)
     decoder *d = (decoder *)lua_touserdata(L, lua_upvalueindex(UP_TOOL));
     if (d->busy) d = push_decoder(L); // text (decoder)
     d->busy = true;
+    d->ordered = ordered;
     jsonr_init(&d->r, slice_of(text, n));
-    bool ok = read_value(L, &d->r, jsonr_next(&d->r)) && jsonr_next(&d->r) == JSON_END; // text (decoder) value
+    bool ok = read_value(L, d, jsonr_next(&d->r)) && jsonr_next(&d->r) == JSON_END; // text (decoder) value
     if (!ok) {
         e = d->r.e;
         err_set(&e, ERR_MALFORMED, "not a JSON value");

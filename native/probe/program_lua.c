@@ -8,6 +8,7 @@
 
 #define NESTING_MAX 24
 #define LIST_MAX    4096
+#define ARRAY_TYPE  "lunette.json.array" /* what lunette.json marks an array with */
 
 /* ---- declarations ------------------------------------------------------------------------------------------------ */
 static void *take(lua_State *L, arena *a, size_t n)
@@ -190,10 +191,13 @@ void program_lua__read(lua_State *L, int idx, arena *a, probe_program *out)
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 static bool push(lua_State *L, cursor *c, int depth);
 
+/* Marked, so that an empty list leaves as [] too when a script answers a result as it is. */
 static void push_list(lua_State *L, cursor *c, int depth)
 {
     lua_Integer n = 0;
     lua_newtable(L);
+    luaL_newmetatable(L, ARRAY_TYPE);
+    lua_setmetatable(L, -2);
     while (push(L, c, depth + 1))
         lua_rawseti(L, -2, ++n);
 }

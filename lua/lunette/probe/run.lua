@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Runs of a compiled program: one window over a live process or a recorded file, with its price and what a reader should know of it.
 local events = require("lunette.events")
+local json = require("lunette.json")
 local loop = require("lunette.loop")
 local window = require("collectors.window")
 
@@ -76,7 +77,7 @@ end
 
 --- One window. The result has what the program keeps, and stacks, meta, cost, window and notes.
 function M.run(ctx, program, options)
-  local notes = {}
+  local notes = json.array {}
   local spec = {
     open = open_options(program, options), duration_ms = not options.path and options.duration_ms or nil, grace_ms = options.grace_ms,
     complete = options.complete, interrupted = options.interrupted, message = options.message or ("Collecting " .. program.name),

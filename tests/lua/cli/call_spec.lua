@@ -114,6 +114,15 @@ describe("lunette.render #unit", function()
     assert.matches("15 more; --json has all", render.answer({ summary = "S.", data = { rows = rows } }), 1, true)
   end)
 
+  it("keeps the order of the answer, and names the columns that have no room", function()
+    local answer = json.decode('{"summary":"S.","data":{"z":1,"a":2,"rows":[{"site":"M()","c1":1,"c2":2,"c3":3,"c4":4,"c5":5,"c6":6,"c7":7,'
+      .. '"c8":8,"calls":9,"all":[1]},{"site":"N()"}]}}', true)
+    local text = render.answer(answer)
+    assert.matches("z  1\na  2", text, 1, true)
+    assert.matches("site  c1  c2  c3  c4  c5  c6  c7  c8\n", text, 1, true)
+    assert.matches("… and calls, all; --json has all", text, 1, true)
+  end)
+
   it("chains a question about a handle behind the call that made it, and quotes for the shell", function()
     local hint = { nextTool = "query_snapshot", suggestedArguments = { handle = "H1", view = "byProvider" }, reason = "r" }
     assert.equal("lunette call collect_events kind=counters then query_snapshot view=byProvider handle=@",

@@ -84,6 +84,16 @@ describe("json.decode", function()
     assert.is_false(json.is_array(json.decode("{}")))
   end)
 
+  it("keeps the order of keys when asked", function()
+    local text = '{"z":1,"a":{"y":[{"k":1,"b":2}],"c":{}},"m":null}'
+    local v = json.decode(text, true)
+    assert.equal(text, json.encode(v))
+    assert.same({ "z", "a", "m" }, getmetatable(v).__order)
+    assert.equal('{"b":1,"a":3}', json.encode(json.decode('{"b":1,"a":2,"a":3}', true))) -- a key that comes twice counts once
+    assert.is_nil(getmetatable(json.decode("{}", 1)))
+    assert.equal('{"a":{"c":{},"y":[{"b":2,"k":1}]},"m":null,"z":1}', json.encode(json.decode(text)))
+  end)
+
   it("refuses malformed text with a place", function()
     for _, text in ipairs({ "", "{", "[1,]", "{a:1}", "nul", "1 2", '"\\x"', "[1", '{"a" 1}', "01", "NaN", "'a'", "[1]//" }) do
       local v, err = json.decode(text)

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- lunette.probe: declarations and their mistakes, and every reducer over recordings with known contents.
+local json = require("lunette.json")
 local kit = require("support.framework_kit")
 local probe = require("lunette.probe")
 local sys = require("lunette.sys")
@@ -242,5 +243,18 @@ describe("probe.open", function()
     assert.equal(100, seen)
     assert.is_true(session:stop(1000).complete)
     assert.equal(350, session:peek().n)
+  end)
+end)
+
+describe("a result that a script answers as it is", function()
+  it("has a list where nothing came, too", function()
+    local r = over("source", source({
+      rows = probe.last(3, { id = "id" }, { where = "false" }),
+      kinds = probe.group { by = "kind", keep = { n = probe.count() }, where = "false" },
+      orders = probe.pair { start = "start", stop = "stop", by = "id", open = { id = "id" }, where = "false" },
+    }))
+    for _, list in ipairs { r.rows.rows, r.kinds.rows, r.orders.open_rows, r.notes, r.meta.missing, r.stacks } do
+      assert.equal("[]", json.encode(list))
+    end
   end)
 end)
