@@ -173,6 +173,25 @@ async function taskCompletes(session) {
   report(`a task of 3 s: ${seen.length} progress notifications up to 100, a result whose handle works`);
 }
 
+// At any time: while the session is opened, while it runs, while names are looked up.
+async function cancelledAtAnyTime(session) {
+  const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+  const times = [];
+  for (const [i, kind] of ['counters', 'exceptions', 'contention', 'gc', 'jit', 'threadpool', 'exceptions', 'contention'].entries()) {
+    const params = { name: 'collect_events', arguments: { kind, processId, durationSeconds: 20 } };
+    const plain = session.start('tools/call', params);
+    const { result: { task } } = await session.ask('tools/call', { ...params, task: {} });
+    await sleep(i * 35);
+    await session.notify('notifications/cancelled', { requestId: plain.id });
+    await session.ask('tasks/cancel', { taskId: task.taskId });
+    times.push(await until(`the end of both sessions (${kind}, after ${i * 35} ms)`, SOON_MS, () => sessionsIn(processId) === 0));
+    await plain.ended;
+    await sleep(100);
+    assert.equal(sessionsIn(processId), 0, `${kind}: nothing is opened after the cancel`);
+  }
+  report(`${times.length} plain calls and as many tasks, cancelled 0 to 245 ms after their start: over after ${Math.max(...times)} ms at most`);
+}
+
 async function onlyATaskIsLong(session) {
   const refused = (await session.ask('tools/call', window(301))).result.structuredContent.error;
   assert.equal(refused.kind, 'InvalidArgument');
@@ -198,6 +217,7 @@ assert.equal(sessionsIn(processId), 0, 'nobody else looks at the process');
 await plainCallIsCancelled(session);
 await taskIsCancelled(session);
 await taskCompletes(session);
+await cancelledAtAnyTime(session);
 await onlyATaskIsLong(session);
 await endOfTheSessionEndsItsTasks(session);
 report(checker.finish('window'));
