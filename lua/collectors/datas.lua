@@ -96,7 +96,8 @@ return collector {
       list[2] = hints.new("query_snapshot", "See when the number of heaps changed.",
         { handle = handle_id, view = "tuning", changesOnly = true })
     elseif artifact.history:seen() == 0 then
-      list[2] = hints.new("collect_events", "See the collections themselves.", { kind = "gc", durationSeconds = 10, processId = pid })
+      table.insert(list, 1, hints.new("collect_events", "See the collections themselves.",
+        { kind = "gc", durationSeconds = 10, processId = pid }))
     end
     return list
   end,

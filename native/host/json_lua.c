@@ -448,7 +448,7 @@ static int l_decode(lua_State *L)
     size_t n;
     const char *text = luaL_checklstring(L, 1, &n);
     bool ordered = lua_isboolean(L, 2) && lua_toboolean(L, 2); /* not the count that gsub gives */
-    lua_settop(L, 1); // text
+    lua_settop(L, 1);                                          // text
     err e = {0};
     if (n > TEXT_MAX) {
         err_set(&e, ERR_LIMIT, "JSON text of %zu bytes; the most is %zu", n, TEXT_MAX);

@@ -64,7 +64,7 @@ local function crash(runtime)
     run:command("go", "^GOING")
     local exit, _, err = finish(run)
     h.eq(134, exit.code, "exit code of an abort")
-    h.ok(err:find("\n4 exceptions (1 types)", 1, true), "the report follows the program's last words: " .. err)
+    h.ok(err:find("\n4 exceptions (1 type)", 1, true), "the report follows the program's last words: " .. err)
     h.ok(err:find("Unhandled exception", 1, true) < err:find("4 exceptions", 1, true), "in this order")
   end
 end

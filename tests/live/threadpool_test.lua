@@ -114,6 +114,8 @@ local function starving(skip)
       data.totalDequeueEvents))
     h.ok(data.workItemOrigins[1].method:find("Lunette.Target.Starve", 1, true), "queued by " .. data.workItemOrigins[1].method)
     h.ok(h.find(envelope.hints, { nextTool = "collect_thread_snapshot" }), "a hint at the blocked threads")
+    local waits = h.ok(h.find(envelope.hints, { nextTool = "collect_events" }), "a hint at what they wait for")
+    h.eq({ "wait-handles", target.pid }, { waits.suggestedArguments.kind, waits.suggestedArguments.processId }, "its arguments")
   end)
 end
 

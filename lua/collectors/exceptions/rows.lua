@@ -34,6 +34,13 @@ local FLAGS <const> = { { 0x1, "hasInner" }, { 0x2, "nested" }, { 0x4, "rethrown
 ---@param args { maxRecent: integer? }
 function M.kept(args) return math.min(args.maxRecent or DEFAULT_ROWS, M.MAX_ROWS) end
 
+--- "1 exception (1 type)".
+---@param n integer
+---@param types integer
+function M.amount(n, types)
+  return ("%d exception%s (%d type%s)"):format(n, n == 1 and "" or "s", types, types == 1 and "" or "s")
+end
+
 --- What is kept of a throw; `let` names of the program must not hide the fields.
 ---@param more table?   further columns
 function M.columns(more)

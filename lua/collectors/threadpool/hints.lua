@@ -1,10 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- What to call after a threadpool window.
 local hints = require("lunette.hints")
+local queue_wait = require("signals.threadpool_queue_wait")
 
 local M = {}
 
 local ORIGINS <const> = 20
+local WINDOW_S <const> = 10
 
 --- In order of use. pid is nil for a recording.
 ---@param artifact PoolArtifact
@@ -17,7 +19,12 @@ function M.of(artifact, handle_id, pid)
       { handle = handle_id, view = "hillClimbing" }),
     hints.new("query_snapshot", "See who queues work.", { handle = handle_id, view = "workItemOrigins", topN = ORIGINS }),
   }
-  if pid and artifact.starvation + artifact.blocking > 0 then
+  local starved = artifact.starvation + artifact.blocking > 0
+  if pid and (starved or #queue_wait.of(artifact, handle_id) > 0) then
+    list[#list + 1] = hints.new("collect_events", "See where threads wait, for handles and for locks (.NET 9 and later).",
+      { kind = "wait-handles", durationSeconds = WINDOW_S, processId = pid })
+  end
+  if pid and starved then
     list[#list + 1] = hints.new("collect_thread_snapshot", "See what the blocked pool threads wait for.", { processId = pid })
   end
   return list

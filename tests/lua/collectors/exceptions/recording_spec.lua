@@ -79,10 +79,11 @@ describe("collect_events exceptions, recorded", function()
       { s.signal, s.salience, s.buckets[1].key, s.buckets[1].magnitude })
   end)
 
-  it("hints at outgoing HTTP after exceptions, at the collector after none, and always at byType", function()
+  it("hints at the methods that throw and outgoing HTTP after exceptions, at the collector after none, and always at byType", function()
     local list = collect("throw").hints
-    local first, last = list[1].suggestedArguments, list[#list].suggestedArguments
-    assert.same({ "event_source", "System.Net.Http", 10 }, { first.kind, first.providerName, first.durationSeconds })
+    local second, last = list[2].suggestedArguments, list[#list].suggestedArguments
+    assert.same({ "byThrowSite", 20 }, { list[1].suggestedArguments.view, list[1].suggestedArguments.topN })
+    assert.same({ "event_source", "System.Net.Http", 10 }, { second.kind, second.providerName, second.durationSeconds })
     assert.same({ "byType", 20 }, { last.view, last.topN })
     local envelope = collect("gcs")
     assert.same({ "gc", 10 }, { envelope.hints[1].suggestedArguments.kind, envelope.hints[1].suggestedArguments.durationSeconds })
