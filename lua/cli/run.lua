@@ -168,12 +168,27 @@ local function ask(plan, arguments)
   return json.decode(result.content[1].text, true)
 end
 
--- The window was as long as the program: that it ended is no finding.
+-- The window was as long as the program: that it ended is no finding, and nobody asked for a length.
 local function without_the_end(envelope)
   for _, payload in pairs(type(envelope.data) == "table" and envelope.data or {}) do
     local notes = type(payload) == "table" and payload.notes
+    if notes then payload.requestedDuration = nil end
     for i = notes and #notes or 0, 1, -1 do
       if notes[i]:find("^ProcessEnded:") then table.remove(notes, i) end
+    end
+  end
+end
+
+-- The handle ends with this command: nothing in the report may send its reader there.
+local function without_the_handle(envelope)
+  envelope.handle, envelope.handleExpiresAt, envelope.handleExpiresInSeconds, envelope.hints = nil, nil, nil, json.array({})
+  for _, signal in ipairs(envelope.signals or {}) do
+    signal.nextAction = nil
+    for _, bucket in ipairs(signal.buckets or {}) do bucket.handle = nil end
+  end
+  for _, payload in pairs(type(envelope.data) == "table" and envelope.data or {}) do
+    for i, note in ipairs(type(payload) == "table" and payload.notes or {}) do
+      payload.notes[i] = note:gsub("behind the handle: query_snapshot[^.]*", "left out here: --with depth=Detail shows more")
     end
   end
 end
@@ -188,7 +203,7 @@ local function collect(plan, process_id)
   end
   if not envelope then return nil, err end
   if not plan.seconds then without_the_end(envelope) end
-  envelope.hints = json.array({}) -- they name a handle that ends with this command
+  without_the_handle(envelope)
   return envelope
 end
 

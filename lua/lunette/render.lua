@@ -28,9 +28,11 @@ local function by_rank(a, b)
 end
 
 local function sorted_keys(object)
-  local order = (getmetatable(object) or {}).__order
-  if order then return order end
-  local keys = {}
+  local order, keys = (getmetatable(object) or {}).__order, {}
+  for _, key in ipairs(order or {}) do
+    if object[key] ~= nil then keys[#keys + 1] = key end
+  end
+  if order then return keys end
   for key in pairs(object) do keys[#keys + 1] = key end
   table.sort(keys, by_rank)
   return keys

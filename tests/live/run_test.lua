@@ -54,6 +54,8 @@ local function exceptions(runtime)
     }) do h.eq(n, h.ok(h.find(data.byType, { exceptionType = type }), type).count, type) end
     h.ok(not table.concat(data.notes, "\n"):find("ProcessEnded", 1, true), "its end is no finding: " .. table.concat(data.notes, "\n"))
     h.eq(384, h.fs.stat(file).mode & 511, "the file's mode") -- 0600
+    local text = h.fs.read(file, 4000000)
+    h.ok(not text:find("handle", 1, true), "nothing leads to the handle, which ended with the command: " .. text)
   end
 end
 
