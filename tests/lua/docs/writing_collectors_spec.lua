@@ -2,6 +2,7 @@
 -- The example of docs/writing-collectors.md does what the page says, over a recording with 25 orders of each of four kinds.
 local fs = require("lunette.fs")
 local json = require("lunette.json")
+local kit = require("support.framework_kit")
 local sys = require("lunette.sys")
 
 describe("docs/writing-collectors.md", function()
@@ -11,6 +12,16 @@ describe("docs/writing-collectors.md", function()
   it("has a collector of about thirty lines", function()
     local _, lines = code:gsub("\n", "")
     assert.is_true(lines <= 36, lines .. " lines")
+  end)
+
+  it("makes a tool of the same declaration", function()
+    local second = assert(text:match("## As a tool.-\n```lua\n(.-)\n```"))
+    local declaration = code:sub(1, assert(code:find("\nlocal pid", 1, true)))
+    local made = assert(load(declaration .. second, "@orders_tool.lua"))()
+    assert.equal("orders", made.name)
+    local result = assert(made:handle(kit.ctx(), { seconds = 0 }))
+    local refused = json.decode(result.content[1].text).error
+    assert.same({ "InvalidArgument", "seconds" }, { refused.kind, refused.detail })
   end)
 
   it("runs over a recording", function()
