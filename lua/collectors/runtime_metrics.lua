@@ -196,7 +196,9 @@ end
 local function sentence(artifact, from)
   local what = from.path and "the recording" or ("process %d"):format(artifact.process_id)
   local c = artifact.current
-  local now = c and (": heap %.1f MB, committed %.1f MB%s"):format(c.heap / 1e6, c.committed / 1e6,
+  local sizes = c and (c.heap == 0 and c.committed == 0 and "no collection yet, so the sizes of the heap are not known"
+    or ("heap %.1f MB, committed %.1f MB"):format(c.heap / 1e6, c.committed / 1e6))
+  local now = c and (": %s%s"):format(sizes,
     c.allocation_rate and (", allocating %.1f MB/s"):format(c.allocation_rate / 1e6) or "") or ""
   return ("%d complete intervals of %s over %.1f s%s."):format(#artifact.intervals + artifact.dropped, what,
     artifact.duration_ms / 1000, now)
