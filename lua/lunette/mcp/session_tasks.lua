@@ -84,7 +84,6 @@ local function tell(task, method, params)
 end
 
 local function tell_status(task)
-  task.told_status = task.status
   task.session.listener.send("notifications/tasks/status", M.fields(task))
 end
 
@@ -104,7 +103,7 @@ end
 
 --- The task has changed; is_status: it has another status, which the client is told.
 function M.changed(task, is_status)
-  if is_status and task.is_known and task.told_status ~= task.status then tell_status(task) end
+  if is_status and task.is_known then tell_status(task) end
 end
 
 -- ---- tasks/result -------------------------------------------------------------------------------------------------------------------
