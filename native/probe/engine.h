@@ -7,6 +7,29 @@
 #include "probe/probe.h"
 #include "probe/tlv.h"
 
+static inline uint64_t probe__load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* memcpy of few bytes: payloads and names are mostly shorter than a call is worth. */
+static inline void probe__copy(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+    if (n > 64) {
+        memcpy(to, from, n);
+    } else if (n >= 8) {
+        uint64_t tail = probe__load64(from + n - 8);
+        for (uint32_t i = 0; i + 8 <= n; i += 8)
+            memcpy(to + i, from + i, 8);
+        memcpy(to + n - 8, &tail, 8);
+    } else {
+        for (uint32_t i = 0; i < n; i++)
+            to[i] = from[i];
+    }
+}
+
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 typedef enum pv_type { PV_NULL, PV_BOOL, PV_INT, PV_FLOAT, PV_TEXT16, PV_TEXT8, PV_GUID, PV_STACK } pv_type;
 
@@ -193,6 +216,7 @@ typedef struct pgroup pgroup;
 typedef struct ppair ppair;
 typedef struct ptimeline ptimeline;
 
+#define PROBE_KEY_SMALL 256 /* bytes of a key that need no buffer */
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 /* How a field is read: most are whole numbers at a place that is known when the kind is first seen. */
 typedef enum pfast { PF_NONE, PF_SLOW, PF_I32, PF_U32, PF_I64, PF_TEXT16 } pfast;
@@ -270,6 +294,7 @@ struct probe {
     pctx ctx;
     int64_t pointer_size;
     uint64_t order;
+    uint64_t key_words[PROBE_KEY_SMALL / 8 + 2]; /* a key of several values, until it is stored */
 };
 #define PROBE_SCRATCH 65536u
 
@@ -417,7 +442,6 @@ struct pgroup {
 /* Walks the values of a key. */
 pv probe__key_next(const uint8_t **p, const uint8_t *end);
 void probe__key_put(buf *b, pv v);
-#define PROBE_KEY_SMALL 256
 /* A key in the making. One value alone is hashed and compared as it is; bytes are made of it only when it is stored. */
 typedef enum pkey_form { PK_BYTES, PK_WORD, PK_TEXT } pkey_form;
 typedef struct pkey {
@@ -425,11 +449,8 @@ typedef struct pkey {
     uint32_t n, nulls; /* bytes; how many of its values are null */
     uint64_t hash;     /* never 0 */
     pv one;            /* PK_TEXT: texts and GUIDs */
-    const uint8_t *p;  /* PK_BYTES: padded with zeros */
-    union {
-        uint8_t small[PROBE_KEY_SMALL + 8];
-        uint64_t word[PROBE_KEY_SMALL / 8 + 1]; /* PK_WORD: the first two */
-    };
+    const uint8_t *p;  /* PK_BYTES: in the engine */
+    uint64_t word[2];  /* PK_WORD */
 } pkey;
 /* The key of cols now. Its bytes are in k, in the event, or, of a large one, in the engine's buffer, where the next
  * text overwrites them. */
@@ -459,15 +480,11 @@ static inline void probe__key(pctx *c, const pcolumns *cols, pkey *k)
     k->n = 9;
     k->hash = probe__mixed(probe__mix(PROBE_KEY_SEED ^ v.type, (uint64_t)v.i));
 }
+/* Where a hash begins to look in a table of cap places; the lowest bit of every hash is set. */
+static inline uint32_t probe__home(uint64_t hash, uint32_t cap) { return (uint32_t)(hash >> 4) & (cap - 1); }
 static inline uint32_t probe__key_room(uint32_t n) { return (n + 7) & ~7u; }
 /* Writes probe__key_room(k->n) bytes. */
 void probe__key_store(uint8_t *to, const pkey *k);
-static inline uint64_t probe__load64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
 /* Stored keys have probe__key_room bytes, padded with zeros; stored has k->n of them. */
 static inline bool probe__key_is(const uint8_t *stored, const pkey *k)
 {

@@ -52,7 +52,7 @@ static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols,
         k->hash = hash_bytes(slice_of(k->p, k->n), PROBE_KEY_SEED) | 1;
         return;
     }
-    uint8_t *at = k->small;
+    uint8_t *small = (uint8_t *)c->p->key_words, *at = small;
     for (uint32_t i = 0; i < cols->n; i++) {
         *at++ = v[i].type;
         if (v[i].type == PV_NULL) continue;
@@ -66,9 +66,9 @@ static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols,
         }
     }
     memset(at, 0, 8);
-    k->p = k->small;
-    k->n = (uint32_t)(at - k->small);
-    k->hash = hash_words(k->word, k->n);
+    k->p = small;
+    k->n = (uint32_t)(at - small);
+    k->hash = hash_words(c->p->key_words, k->n);
 }
 
 /* Up to seven bytes. */
@@ -162,7 +162,7 @@ static size_t entry_size(const pnode *n, uint32_t key_n)
 
 static inline pentry **find(const pnode *n, const pgroup *g, const pkey *k)
 {
-    uint32_t i = (uint32_t)k->hash & (g->cap - 1);
+    uint32_t i = probe__home(k->hash, g->cap);
     for (;; i = (i + 1) & (g->cap - 1)) {
         pentry *e = g->slot[i];
         if (!e || (e->hash == k->hash && e->key_n == k->n && probe__key_is(probe__entry_key(n, e), k)))
@@ -183,7 +183,7 @@ static bool rehash(probe *p, pgroup *g, uint32_t cap)
     for (uint32_t i = 0; i < g->cap; i++) {
         pentry *e = g->slot[i];
         if (!e) continue;
-        uint32_t k = (uint32_t)e->hash & (cap - 1);
+        uint32_t k = probe__home(e->hash, cap);
         while (slot[k])
             k = (k + 1) & (cap - 1);
         slot[k] = e;
@@ -229,7 +229,7 @@ static void evict(probe *p, const pnode *n, pgroup *g)
             entry_free(p, n, e);
             continue;
         }
-        uint32_t at = (uint32_t)e->hash & (g->cap - 1);
+        uint32_t at = probe__home(e->hash, g->cap);
         while (g->slot[at])
             at = (at + 1) & (g->cap - 1);
         g->slot[at] = e;
@@ -255,7 +255,7 @@ static __attribute__((noinline)) pentry *new_entry(probe *p, const pnode *n, pgr
         if (g->n >= n->max) return NULL;
         slot = find(n, g, k);
     }
-    if ((g->n + 1) * 4 > g->cap * 3) {
+    if ((g->n + 1) * 2 > g->cap) {
         if (!rehash(p, g, 2 * g->cap)) return NULL;
         slot = find(n, g, k);
     }

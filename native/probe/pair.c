@@ -11,7 +11,7 @@ static const uint8_t *key_of(const pslot *s) { return s->key ? s->key : (const u
 
 static inline pslot *find(const ppair *s, const pkey *k)
 {
-    uint32_t i = (uint32_t)k->hash & (s->cap - 1);
+    uint32_t i = probe__home(k->hash, s->cap);
     for (;; i = (i + 1) & (s->cap - 1)) {
         pslot *at = &s->slot[i];
         if (at->hash == 0 || (at->hash == k->hash && at->key_n == k->n && probe__key_is(key_of(at), k))) return at;
@@ -31,7 +31,7 @@ static void slot_free(probe *p, ppair *s, pslot *at)
     key_free(p, at);
     s->used--;
     for (uint32_t i = (hole + 1) & mask; s->slot[i].hash; i = (i + 1) & mask) {
-        uint32_t home = (uint32_t)s->slot[i].hash & mask;
+        uint32_t home = probe__home(s->slot[i].hash, s->cap);
         if (((i - home) & mask) < ((i - hole) & mask)) continue; /* would stand before its home */
         s->slot[hole] = s->slot[i];
         hole = i;
@@ -60,7 +60,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
 
 static bool room(probe *p, ppair *s)
 {
-    if (s->cap && (s->used + 1) * 4 <= s->cap * 3) return true;
+    if (s->cap && (s->used + 1) * 2 <= s->cap) return true;
     return rehash(p, s, s->cap ? 2 * s->cap : FIRST_SLOTS);
 }
 

@@ -56,11 +56,7 @@ static bool refill(pctx *c, const pcolumns *cols, prow *r)
         pv v = probe__value(c, cols->e[i]);
         if (pv_has_bytes(v)) {
             if (v.n > PROBE_TEXT_MAX || v.n > (size_t)(end - text)) return false;
-            uint32_t k = 0;
-            for (; k + 8 <= v.n; k += 8)
-                memcpy(text + k, v.p + k, 8);
-            for (; k < v.n; k++)
-                text[k] = v.p[k];
+            probe__copy(text, v.p, v.n);
             v.p = text;
             text += v.n;
         }
@@ -115,11 +111,7 @@ static prow *raw_row(pctx *c, const pnode *n, prow *r)
     if (ev->activity) memcpy(w->activity, ev->activity, 16);
     if (ev->related) memcpy(w->related, ev->related, 16);
     w->n = (uint32_t)ev->payload.n;
-    uint32_t k = 0;
-    for (; k + 8 <= w->n; k += 8)
-        memcpy(w->payload + k, ev->payload.p + k, 8);
-    for (; k < w->n; k++)
-        w->payload[k] = ev->payload.p[k];
+    probe__copy(w->payload, ev->payload.p, w->n);
     return r;
 }
 

@@ -47,9 +47,8 @@ static double from_bits(uint64_t u)
     return v;
 }
 
-static page *page_at(probe *p, psketch *s, uint16_t id)
+static __attribute__((noinline)) page *page_at(probe *p, psketch *s, uint16_t id)
 {
-    if (s->last && s->last->id == id) return s->last;
     uint32_t lo = 0, hi = s->n_page;
     while (lo < hi) {
         uint32_t mid = (lo + hi) / 2;
@@ -77,9 +76,10 @@ static page *page_at(probe *p, psketch *s, uint16_t id)
     return s->last = fresh;
 }
 
-static void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
+static inline void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
 {
-    page *g = page_at(p, s, (uint16_t)(bits >> 52));
+    uint16_t id = (uint16_t)(bits >> 52);
+    page *g = s->last && s->last->id == id ? s->last : page_at(p, s, id); /* values come in runs */
     if (g)
         g->n[bits >> (52 - SUB_BITS) & (SUB - 1)] += times;
     else
