@@ -358,7 +358,7 @@ function M.main(args)
     if #command > 0 then return complain("--resume takes no command") end
     return resume(opts.resume)
   end
-  if #command == 0 then return complain("what is to be run? lunette run --help tells more") end
+  if #command == 0 or command[1] == "" then return complain("what is to be run? lunette run --help tells more") end
   local cfg = config.load({ file = opts.config })
   if cfg.fatal then return complain(cfg.fatal) end
   app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })

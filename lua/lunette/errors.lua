@@ -155,7 +155,10 @@ function M.classify(err)
     kind = NATIVE[kind] or "Internal"
   end
   local message = tostring(err.message or err)
-  if err.hint and err.hint ~= "" then message = message .. " " .. err.hint end
+  if err.hint and err.hint ~= "" then
+    local ended = message:find("[%.:;!%?]$") ~= nil -- a message of the native part lacks its full stop
+    message = message .. (ended and " " or err.hint:find("^%u") and ". " or "; ") .. err.hint
+  end
   if detail == "" then detail = nil end
   local e = M.new(kind, message, { detail = detail, hints = err.hints, process_id = err.process_id })
   e.rpc_code, e.rpc_data = err.rpc_code, err.rpc_data

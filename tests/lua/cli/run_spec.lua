@@ -56,7 +56,7 @@ describe("lunette run", function()
     local mark = os.tmpname()
     os.remove(mark)
     for expected, args in pairs({
-      ["what is to be run"] = {}, ["no option %-%-nope"] = { "--nope", "touch", mark },
+      ["what is to be run"] = {}, ["what is to be run%? "] = { "--", "" }, ["no option %-%-nope"] = { "--nope", "touch", mark },
       ["Did you mean \"startup\""] = { "--collect", "startupp", "touch", mark },
       ["nothing called"] = { "--collect", "replica_counters", "touch", mark },
       ["whole number of seconds"] = { "--duration", "1.5", "touch", mark },
