@@ -42,7 +42,7 @@ local function find_view(kind, entry, args)
   local name = args.view or kind.default_view
   local found = kind.views[name]
   if found then return found end
-  local message = ("view must be one of %s for a %s handle; got %s.%s"):format(table.concat(kind.view_names, ", "), kind.name,
+  local message = ("view must be one of %s for a handle of kind %s; got %s.%s"):format(table.concat(kind.view_names, ", "), kind.name,
     text.quote(name), text.did_you_mean(name, kind.view_names))
   return nil, errors.invalid("view", message, { first_view(kind, entry) })
 end

@@ -156,8 +156,8 @@ static const char *incomplete_reason(const source_summary *s)
 /* list of {provider, event, count}; kinds of one name in one entry. */
 static void push_counts(lua_State *L, source *s)
 {
-    lua_newtable(L); // counts
-    lua_newtable(L); // counts seen
+    program_lua__push_new_list(L); // counts
+    lua_newtable(L);               // counts seen
     uint32_t n = source_kinds(s);
     for (uint32_t i = 0; i < n; i++) {
         const nt_kind *k = source_kind(s, i);
@@ -210,7 +210,7 @@ void event_lua__push_summary(lua_State *L, source *s)
     set_int(L, "events", (int64_t)sum.events);
     set_int(L, "bytes", (int64_t)sum.bytes);
     set_int(L, "lost", (int64_t)sum.lost);
-    lua_createtable(L, (int)sum.n_loss, 0);
+    program_lua__push_new_list(L); // sum losses
     for (uint32_t i = 0; i < sum.n_loss; i++) {
         lua_createtable(L, 0, 2);
         set_int(L, "thread", (int64_t)sum.loss[i].thread);

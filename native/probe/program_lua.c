@@ -8,7 +8,6 @@
 
 #define NESTING_MAX 24
 #define LIST_MAX    4096
-#define ARRAY_TYPE  "lunette.json.array" /* what lunette.json marks an array with */
 
 /* ---- declarations ------------------------------------------------------------------------------------------------ */
 static void *take(lua_State *L, arena *a, size_t n)
@@ -191,13 +190,17 @@ void program_lua__read(lua_State *L, int idx, arena *a, probe_program *out)
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 static bool push(lua_State *L, cursor *c, int depth);
 
-/* Marked, so that an empty list leaves as [] too when a script answers a result as it is. */
+void program_lua__push_new_list(lua_State *L)
+{
+    lua_newtable(L);
+    luaL_newmetatable(L, "lunette.json.array"); // what lunette.json marks an array with
+    lua_setmetatable(L, -2);
+}
+
 static void push_list(lua_State *L, cursor *c, int depth)
 {
     lua_Integer n = 0;
-    lua_newtable(L);
-    luaL_newmetatable(L, ARRAY_TYPE);
-    lua_setmetatable(L, -2);
+    program_lua__push_new_list(L);
     while (push(L, c, depth + 1))
         lua_rawseti(L, -2, ++n);
 }

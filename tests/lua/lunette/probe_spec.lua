@@ -253,7 +253,8 @@ describe("a result that a script answers as it is", function()
       kinds = probe.group { by = "kind", keep = { n = probe.count() }, where = "false" },
       orders = probe.pair { start = "start", stop = "stop", by = "id", open = { id = "id" }, where = "false" },
     }))
-    for _, list in ipairs { r.rows.rows, r.kinds.rows, r.orders.open_rows, r.notes, r.meta.missing, r.stacks } do
+    local losses = r.window.summary.lost_by_thread
+    for _, list in ipairs { r.rows.rows, r.kinds.rows, r.orders.open_rows, r.notes, r.meta.missing, r.stacks, losses } do
       assert.equal("[]", json.encode(list))
     end
   end)
