@@ -5,7 +5,7 @@ local h = require("harness")
 
 local M = {}
 
-local AOT_MS <const> = 1500
+local AOT_MS <const> = 3500
 
 --- Milliseconds of a timespan.
 function M.ms(timespan)
@@ -44,6 +44,9 @@ function M.go(target)
   if target.runtime == "aot" then h.loop.sleep_ms(AOT_MS) end
   return during.go(target)
 end
+
+--- The seconds of a window in which go has time to wait.
+function M.seconds(runtime, seconds) return runtime == "aot" and seconds + AOT_MS // 1000 or seconds end
 
 --- Runs fn with a server and a target that waits for `go`.
 function M.with_target(runtime, mode, number, skip, fn)

@@ -302,7 +302,9 @@ static void an_owned_child_starts_as_asked(void **state)
     read_line(p[0], line, sizeof line);
     assert_string_equal(line, "SigBlk:\t0000000000000000");
     read_line(p[0], line, sizeof line);
-    assert_string_equal(line, "SigIgn:\t0000000000000000");
+    unsigned long long ignored = 1;
+    assert_int_equal(sscanf(line, "SigIgn:%llx", &ignored), 1);
+    assert_int_equal(ignored & ~(3ull << 31), 0); /* 32 and 33 belong to the C library, which lets nobody change them */
     run_until(l, &x.count, 1);
     assert_int_equal(x.code, 0);
     (void)signal(SIGUSR1, SIG_DFL);
