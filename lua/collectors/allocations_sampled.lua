@@ -145,7 +145,8 @@ local function sentence(artifact, from)
   if total.samples == 0 then return ("%s: no allocation was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
   return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %.1f s%s."):format(what, total.bytes / 1e6,
     estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, artifact.duration_ms / 1000,
-    top.name ~= UNKNOWN and ", mostly " .. event_names.spoken(top.name) or "")
+    top.name ~= UNKNOWN and total.bytes > 0
+      and (", %.0f %% of it %s"):format(100 * top.estimate.bytes / total.bytes, event_names.spoken(top.name)) or "")
 end
 
 local function keyed(rows, name)

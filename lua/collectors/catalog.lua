@@ -149,7 +149,7 @@ local function sentence(artifact, from)
   local what = from.path and "the recording" or ("process %d"):format(artifact.process_id)
   local top = artifact.catalog[1]
   return ("%d events of %d kinds from %s over %.1f s%s."):format(artifact.total, #artifact.catalog, what, artifact.duration_ms / 1000,
-    top and (", most of them %s (%d)"):format(event_names.spoken(top.event), top.count) or "")
+    top and (", most often %s (%d)"):format(event_names.spoken(top.event), top.count) or "")
 end
 
 -- The payload of the busiest source that anybody may open; else of the busiest, with what that takes.

@@ -75,7 +75,7 @@ local function sentence(artifact, source)
   local top = artifact.by_type[1]
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
   return ("%s of %s over %.1f s%s."):format(rows.amount(artifact.total, #artifact.by_type), what, artifact.duration_ms / 1000,
-    top and (": most of type %s (%d)"):format(top.type, top.n) or "")
+    top and (", most often %s (%d)"):format(top.type, top.n) or "")
 end
 
 return collector {

@@ -258,9 +258,11 @@ function M.sentence(artifact, source)
   local seconds = artifact.duration_ms / 1000
   if artifact.total == 0 then return ("No wait on a handle ended in %s over %.1f s."):format(what, seconds) end
   local top = artifact.sites[1]
+  local part = top and not top.idle and artifact.total_ns > 0
+    and ("; %.0f %% of it at %s"):format(100 * top.total_ns / artifact.total_ns, top.site.method) or ""
   return ("%d waits on handles by %d thread%s in %s over %.1f s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
     :format(artifact.total, artifact.threads, artifact.threads == 1 and "" or "s", what, seconds, artifact.total_ns / 1e6,
-      (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, top and not top.idle and "; most of it at " .. top.site.method or "")
+      (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, part)
 end
 
 return M

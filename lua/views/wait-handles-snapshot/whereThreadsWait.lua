@@ -9,7 +9,7 @@ local wire = require("collectors.wait_handles.wire")
 local function sentence(artifact, n)
   local top = artifact.where[1]
   if not top or top.idle then return "No thread with something to do waited." end
-  return ("%d of %d places where threads wait; most at %s (%s)."):format(n, #artifact.where, top.site.method, top.reason)
+  return ("%d of %d places where threads wait; the longest at %s (%s)."):format(n, #artifact.where, top.site.method, top.reason)
 end
 
 return view {

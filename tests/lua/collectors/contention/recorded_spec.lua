@@ -29,8 +29,9 @@ describe("collect_events contention, recorded", function()
   end)
 
   it("has no single contentions at Summary, and all of them, longest first, at Detail", function()
-    local _, summary = collect("fights")
+    local envelope, summary = collect("fights")
     assert.equal(0, #summary.events)
+    assert.matches("; 100 %% of it at Lunette%.Target%.Fights%.WaitForGate%(int32%)%.$", envelope.summary)
     local _, data = collect("fights", { depth = "Detail" })
     assert.equal(40, #data.events)
     local per_lock = {}

@@ -73,6 +73,8 @@ describe("collect_events exceptions, recorded", function()
 
   it("says which type leads, never which site", function()
     local envelope = collect("throw")
+    assert.matches("^60 exceptions %(3 types%) of the recording over .* s, most often Lunette%.Target%.OrderException %(30%)%.$",
+      envelope.summary)
     assert.equal(1, #envelope.signals)
     local s = envelope.signals[1]
     assert.same({ "exceptions.by-type", 0.5, "Lunette.Target.OrderException", 30 },

@@ -110,6 +110,7 @@ describe("collect_events wait-handles, recorded", function()
 
   it("summary has what the answer has", function()
     local envelope, data = collect("waits")
+    assert.matches("; 3%d %% of it at Lunette%.Target%.Waits%.WaitOn%a+%(%)%.$", envelope.summary) -- three sites with a third each
     local payload = view(envelope, "summary")
     for _, name in ipairs { "totalWaits", "totalWaitDuration", "p50WaitDuration", "p95WaitDuration", "maxWaitDuration", "bySource" } do
       assert.same(data[name], payload[name])
