@@ -4,6 +4,7 @@
 local root = debug.getinfo(1, "S").source:match("^@(.*)/tests/fuzz/[^/]*$")
 package.path = package.path .. ";" .. root .. "/tests/lua/?.lua"
 
+local crypto = require("lunette.crypto")
 local fake = require("support.fake_http")
 local http = require("lunette.mcp.http")
 local json = require("lunette.json")
@@ -67,6 +68,13 @@ local function add_others(r)
   r.add_template({ uriTemplate = "h://{id}/x", name = "h", read = function(_, uri, vars)
     return { contents = json.array({ { uri = uri, text = vars.id } }) }
   end })
+end
+
+-- An input can name the tasks that it makes: t1, t2 ...
+local n_ids = 0
+function crypto.uuid()
+  n_ids = n_ids + 1
+  return "t" .. n_ids
 end
 
 tasks.MAX_ACTIVE = 4
@@ -148,6 +156,7 @@ end
 
 return function(input)
   cover()
+  n_ids = 0
   local r = registry.new()
   add_tools(r)
   add_others(r)
