@@ -252,17 +252,31 @@ end
 --- WaitHandleSummaryView.
 function M.summary(artifact) return totals(artifact) end
 
+-- What the sentence says of the time: idle threads, those who still wait, and the place with the largest part of what was not idle.
+local function parts(artifact)
+  local idle, idle_ns = M.idle(artifact)
+  local top, busy, said = artifact.sites[1], 0, {}
+  for _, g in ipairs(artifact.sites) do busy = busy + (g.idle and 0 or weight(g)) end
+  if idle > 0 then said[1] = ("; %.1f ms of it by idle threads of the runtime"):format(idle_ns / 1e6) end
+  if artifact.still > 0 then
+    said[#said + 1] = ("; %d more still wait%s"):format(artifact.still, artifact.still == 1 and "s" or "")
+  end
+  if top and not top.idle and busy > 0 and top.site.method ~= frames.UNKNOWN then
+    said[#said + 1] = ("; %.0f %% of %s at %s"):format(100 * weight(top) / busy, #said > 0 and "what was not idle" or "it", top.site.method)
+  end
+  return table.concat(said)
+end
+
 --- One sentence.
 function M.sentence(artifact, source)
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
   local seconds = artifact.duration_ms / 1000
-  if artifact.total == 0 then return ("No wait on a handle ended in %s over %.1f s."):format(what, seconds) end
-  local top = artifact.sites[1]
-  local part = top and not top.idle and artifact.total_ns > 0
-    and ("; %.0f %% of it at %s"):format(100 * top.total_ns / artifact.total_ns, top.site.method) or ""
-  return ("%d waits on handles by %d thread%s in %s over %.1f s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
-    :format(artifact.total, artifact.threads, artifact.threads == 1 and "" or "s", what, seconds, artifact.total_ns / 1e6,
-      (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, part)
+  if artifact.total == 0 then
+    return ("No wait on a handle ended in %s over %.1f s%s."):format(what, seconds, parts(artifact))
+  end
+  return ("%d wait%s on handles by %d thread%s in %s over %.1f s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
+    :format(artifact.total, artifact.total == 1 and "" or "s", artifact.threads, artifact.threads == 1 and "" or "s", what, seconds,
+      artifact.total_ns / 1e6, (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, parts(artifact))
 end
 
 return M

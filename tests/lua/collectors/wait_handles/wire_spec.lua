@@ -86,6 +86,18 @@ describe("collectors.wait_handles.wire", function()
     assert.matches("StillWaiting: 2 of the waits", table.concat(a.notes, "\n"), 1, true)
   end)
 
+  it("says in one sentence what idled, what still waits, and where the rest waited", function()
+    local a = artifact {
+      sites = { row(TIMER, 9, 9000), row(A, 1, 500) }, open = { { at = END - 1500 * MS, thread = 7, stack = B, source = 0 } },
+    }
+    a.process_id, a.duration_ms = 42, 10000
+    assert.matches("; 9000.0 ms of it by idle threads of the runtime; 1 more still waits; 75 % of what was not idle at App.B().",
+      wire.sentence(a, {}), 1, true)
+    a = artifact { sites = { row(A, 1, 500) } }
+    a.process_id, a.duration_ms = 42, 10000
+    assert.matches("; 100 % of it at App.A().", wire.sentence(a, {}), 1, true)
+  end)
+
   it("counts a wait inside contention that has not ended with the contention only", function()
     local a = artifact {
       open = { { at = 5010 * MS, thread = 7, stack = A, source = 0 }, { at = 1000 * MS, thread = 8, stack = B, source = 0 } },
