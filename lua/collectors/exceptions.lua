@@ -27,8 +27,9 @@ local function program(kept)
   }
 end
 
-local function notes_of(result, artifact, args)
+local function notes_of(source, result, artifact, args)
   local notes = { table.unpack(result.notes) }
+  measured.none_recorded(notes, source, artifact.total, "exception", rows.NEEDS)
   if artifact.other_types > 0 then
     notes[#notes + 1] = ("TypeLimitReached: capped at %d types; %d exceptions of others are in the total only.")
       :format(rows.MAX_TYPES, artifact.other_types)
@@ -52,7 +53,7 @@ local function artifact_of(source, result, args)
     total = result.total, by_type = counts, other_types = other, sites = sites, resolved = resolved,
     recent = rows.list(result.recent.rows, result.stacks), recent_cap = rows.kept(args), cost = measured.price(result.cost),
   }
-  artifact.notes = notes_of(result, artifact, args)
+  artifact.notes = notes_of(source, result, artifact, args)
   return artifact
 end
 

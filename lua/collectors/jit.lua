@@ -81,7 +81,10 @@ local function collect(ctx, source, args)
   if not result then return nil, err end
   local empty = source.path and collector.empty_recording(source.path, result.window.summary)
   if empty then return nil, empty end
-  return artifacts.new(result, measured.window(result, source))
+  local artifact = artifacts.new(result, measured.window(result, source))
+  measured.none_recorded(artifact.notes, source, artifact.starts + artifact.completed + artifact.r2r_lookups, "compilation",
+    "the runtime's keyword Jit (0x10)")
+  return artifact
 end
 
 return collector {

@@ -40,6 +40,7 @@ end
 ---@field ended_early boolean      before its deadline, or without the end mark of a recording
 ---@field notes string[]
 ---@field cost table?              CollectionCost
+---@field recorded boolean
 
 --- The window of a run.
 ---@param result table             of probe.run
@@ -52,8 +53,19 @@ function M.window(result, source)
     process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = window.started_unix_ms,
     duration_ms = source.path and (summary.duration_ns or 0) // 1000000 or window.elapsed_ms, lost = summary.lost,
     ended_early = summary.complete == false or (source.process ~= nil and window.ended ~= "deadline"), notes = result.notes,
-    cost = M.price(result.cost),
+    cost = M.price(result.cost), recorded = source.path ~= nil,
   }
+end
+
+--- Says of a recording without any event of a kind what that may mean: nothing happened, or it was not recorded.
+---@param notes string[]     to which it is added
+---@param source CollectorSource
+---@param n integer          events of the kind
+---@param what string        what there is none of
+---@param needs string       what the recording had to be made with
+function M.none_recorded(notes, source, n, what, needs)
+  if not source.path or n > 0 then return end
+  notes[#notes + 1] = ("NotInRecording: the recording has no %s: none came, or it was made without %s."):format(what, needs)
 end
 
 return M

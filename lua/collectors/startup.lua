@@ -13,6 +13,7 @@ local probe = require("lunette.probe")
 local process = require("lunette.process")
 local program = require("collectors.startup.program")
 local rows = require("collectors.startup.rows")
+local text = require("lunette.text")
 
 local SETTING <const> = "Diagnostics:AllowProcessLaunch"
 local MAX_CONNECT_S <const> = 300
@@ -123,8 +124,12 @@ end
 
 -- ---- collecting -------------------------------------------------------------------------------------------------------------------
 
-local function launch_notes(notes, started, ended)
+local function launch_notes(notes, started, ended, summary)
   local how = started.exit and launch.ending(started.exit)
+  if started.waits_elsewhere and summary.events == 0 then
+    notes[#notes + 1] = ("HeldElsewhere: nothing of the program ran, since its DOTNET_DiagnosticPorts names a port of somebody else at "
+      .. "which it waits until they let it go on (%s). Leave that out, or add \",nosuspend\" to it."):format(text.quote(started.waits_elsewhere))
+  end
   if ended then
     notes[#notes + 1] = ("ProgramEnded: %s ended by itself within the window, %s."):format(started.name, how or "it is not known how")
   else
@@ -137,10 +142,10 @@ local function launch_notes(notes, started, ended)
   end
 end
 
-local function di_notes(notes, artifact)
+local function di_notes(notes, artifact, recorded)
   if artifact.di_count == 0 then
     notes[#notes + 1] = "NoDependencyInjection: no such event came: the program did not build or use a container of "
-      .. "Microsoft.Extensions.DependencyInjection in the window."
+      .. "Microsoft.Extensions.DependencyInjection in the window" .. (recorded and ", or that source was not recorded." or ".")
   elseif not artifact.launched and artifact.di_counts.ServiceProviderBuilt then
     notes[#notes + 1] = "ContainersToldAgain: containers that live already tell ServiceProviderBuilt and ServiceProviderDescriptors again "
       .. "when a session begins; they need not have been built in the window."
@@ -180,8 +185,10 @@ local function collect(ctx, from, args)
   artifact.origin = started and "trace" or nil -- what is kept outlives the program
   local notes = { PRE_ATTACH[artifact.launched], STATICS }
   for _, note in ipairs(result.notes) do notes[#notes + 1] = note end
-  if started then launch_notes(notes, started, by_itself) end
-  di_notes(notes, artifact)
+  if started then launch_notes(notes, started, by_itself, result.window.summary) end
+  measured.none_recorded(notes, from, artifact.assembly_count + artifact.module_count, "load of an assembly or module",
+    "the runtime's keyword Loader (0x8)")
+  di_notes(notes, artifact, from.path ~= nil)
   cap_notes(notes, artifact)
   artifact.notes = notes
   return artifact

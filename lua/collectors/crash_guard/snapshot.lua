@@ -41,9 +41,10 @@ local function observation(result, verdict, last)
   }
 end
 
-local function notes_of(result, artifact, verdict, args)
+local function notes_of(source, result, artifact, verdict, args)
   local notes = { table.unpack(verdict.notes) }
   table.move(result.notes, 1, #result.notes, #notes + 1, notes)
+  measured.none_recorded(notes, source, artifact.total, "exception", rows.NEEDS)
   if result.recent.dropped > 0 then
     notes[#notes + 1] = ("Retained: the last %d of %d exceptions; counts have all."):format(#artifact.recent, artifact.total)
   end
@@ -78,7 +79,7 @@ function M.artifact(source, result, verdict, args)
     sites = sites, resolved = resolved, recent = recent, recent_cap = rows.kept(args), cost = measured.price(result.cost),
     observation = observation(result, verdict, recent[#recent]),
   }
-  artifact.notes = notes_of(result, artifact, verdict, args)
+  artifact.notes = notes_of(source, result, artifact, verdict, args)
   return artifact
 end
 

@@ -11,6 +11,7 @@ local M = {}
 M.PROVIDER = probe.RUNTIME
 M.THROW = M.PROVIDER .. "/Exception/Start" -- ExceptionThrown_V1: every throw, handled later or not
 M.UNKNOWN_TYPE = "<unknown>"
+M.NEEDS = "the runtime's keyword Exception (0x8000)"
 M.MAX_TYPES = 4096     -- told apart; the rest is counted together
 M.MAX_ROWS = 100000    -- kept of single throws, whatever maxRecent asks
 M.MAX_SITES = 100      -- kept of throw sites

@@ -63,14 +63,14 @@ local function queue_wait_of(waits)
   return { n = waits.pairs, p50_ms = ms.p50, p95_ms = ms.p95, max_ms = ms.max, not_dequeued = waits.open }
 end
 
-local function note_adjustments(a, notes)
+local function note_adjustments(a, notes, recorded)
   if #a.adjustments < a.n_adjustments then
     notes[#notes + 1] = ("AdjustmentLimitReached: the last %d of %d adjustments are listed; the counts by reason are of all."):format(
       #a.adjustments, a.n_adjustments)
   end
   if not a.workers.latest then
     notes[#notes + 1] = "NoMeasurement: no worker thread started, stopped or went to wait in the window, so the number of threads is "
-      .. "not known."
+      .. "not known." .. (recorded and " Or it was recorded without the runtime's keyword Threading (0x10000): \"none\" proves nothing." or "")
   end
 end
 
@@ -90,7 +90,7 @@ end
 --- Makes the artifact.
 ---@param result table   of the program in collectors.threadpool
 ---@param of { process_id: integer, started_unix_ms: integer, duration_ms: integer, notes: string[], cost: table?, lost: integer?,
----  ended_early: boolean }
+---  ended_early: boolean, recorded: boolean? }
 ---@return PoolArtifact
 function M.new(result, of)
   local notes, end_ns = of.notes, of.duration_ms * 1000000
@@ -104,7 +104,7 @@ function M.new(result, of)
   a.starvation, a.blocking = a.reasons[adjustments.STARVATION] or 0, a.reasons[adjustments.BLOCKING] or 0
   local all = origins.new(result.origins, result.stacks or {})
   a.origins = all.list
-  note_adjustments(a, notes)
+  note_adjustments(a, notes, of.recorded)
   note_impact(a, notes)
   local unavailable = {}
   if not a.iocp.latest then unavailable[#unavailable + 1] = quality.IOCP end
@@ -114,7 +114,7 @@ function M.new(result, of)
   a.quality = quality.judge {
     lost = of.lost, errors = result.meta.errors or 0, evicted = evicted(result, a), ended_early = of.ended_early,
     inferred = a.workers.carried or a.iocp.carried or #a.adjustments > 1, late = not first or first.at_ns > 0,
-    measured = first ~= nil, unavailable = unavailable,
+    measured = first ~= nil, recorded = of.recorded, unavailable = unavailable,
   }
   return a
 end

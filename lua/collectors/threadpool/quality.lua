@@ -17,7 +17,7 @@ M.IOCP, M.SETTINGS, M.STACKS, M.WORK_ITEMS = "iocp-thread-counts", "effective-se
 
 --- Judges a window.
 ---@param seen { lost: integer?, errors: integer, evicted: boolean, inferred: boolean, ended_early: boolean, late: boolean,
----  measured: boolean, unavailable: string[] }
+---  measured: boolean, recorded: boolean?, unavailable: string[] }   recorded: a file, which may lack the pool's events
 ---@return PoolQuality
 function M.judge(seen)
   local q = {
@@ -27,7 +27,8 @@ function M.judge(seen)
   if seen.lost ~= nil then q.transport_loss = seen.lost > 0 end
   local whole = q.transport_loss == false and not q.processing_failure
   q.supports_positive = not q.processing_failure
-  q.supports_absence = whole and not q.collector_eviction and not seen.ended_early
+  local asked = seen.measured or not seen.recorded
+  q.supports_absence = whole and asked and not q.collector_eviction and not seen.ended_early
   q.supports_regression = q.supports_absence and not q.window_limited and seen.measured
   return q
 end

@@ -11,9 +11,9 @@ local sys = require("lunette.sys")
 local SERVICES <const> = sys.home .. "/tests/data/recordings/services.nettrace"
 local ALLOWED <const> = { "Diagnostics__AllowProcessLaunch=true" }
 
-local function recorded(depth)
+local function recorded(depth, path)
   local data, extras = startup.run({ transport = "cli", progress = function() end },
-    { traceFilePath = SERVICES, depth = depth, durationSeconds = 10 })
+    { traceFilePath = path or SERVICES, depth = depth, durationSeconds = 10 })
   return assert(data, extras), extras
 end
 
@@ -34,6 +34,12 @@ describe("collectors.startup, from a recording", function()
     assert.is_false(data.launched)
     assert.equal("trace", extras.handle.origin)
     assert.matches("9 assemblies and 9 modules loaded, 61 DependencyInjection events %(1 container with 60 services%)", extras.summary)
+  end)
+
+  it("says of a recording without loads that they may not have been recorded", function()
+    local notes = joined(recorded("Summary", sys.home .. "/tests/data/recordings/gcs.nettrace").notes)
+    assert.matches("NotInRecording: the recording has no load of an assembly or module", notes, 1, true)
+    assert.matches("NoDependencyInjection: .*or that source was not recorded", notes)
   end)
 
   it("tells the services of a container", function()

@@ -82,6 +82,12 @@ describe("collect_events crash-guard, recorded", function()
     assert.equal("order 30", c.observation.lastObservedException.exceptionMessage)
   end)
 
+  it("says of a recording without exceptions that they may not have been recorded", function()
+    local _, c = collect("gcs")
+    assert.is_false(c.unhandledExceptionObserved)
+    assert.matches("NotInRecording: the recording has no exception", table.concat(c.notes, "\n"), 1, true)
+  end)
+
   it("keeps the last rows, and exact counts", function()
     local _, c = collect("throw", { depth = "Detail", maxRecent = 2 })
     assert.same({ 60, 2, 2, "order 29", "order 30" },

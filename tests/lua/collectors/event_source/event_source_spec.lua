@@ -79,6 +79,7 @@ describe("collectors.event_source", function()
   it("says of a source that was silent that it was", function()
     local data = capture { providerName = "System.Net.Http" }
     assert.same({ 0, 0, false }, { data.totalEvents, data.capturedCount, data.truncated })
+    assert.matches("NotInRecording: the recording has no event of System.Net.Http", table.concat(data.notes, "\n"), 1, true)
   end)
 
   it("refuses a source outside the allowlist before anything is opened or asked", function()

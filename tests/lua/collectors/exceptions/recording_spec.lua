@@ -97,6 +97,7 @@ describe("collect_events exceptions, recorded", function()
     assert.same({ 0, {}, {} }, { e.totalExceptions, e.byType, e.recent })
     assert.is_nil(envelope.signals)
     assert.matches("^0 exceptions", envelope.summary)
+    assert.matches("^NotInRecording: the recording has no exception: none came, or .*keyword Exception %(0x8000%)", e.notes[1])
   end)
 
   it("says that a recording stops before its end", function()

@@ -75,5 +75,6 @@ describe("collect_events kind=jit, recorded", function()
     assert.is_nil(recorded.collect("jit", "jit").signals)
     local none = recorded.collect("jit", "gcs").data.jit
     assert.same({ 0, 0, 0, "quiet: nothing was compiled." }, { none.jitStartCount, #none.methods, none.tier1Percent, none.healthCheck })
+    assert.matches("NotInRecording: the recording has no compilation: none came, or it was made without", none.notes[1], 1, true)
   end)
 end)

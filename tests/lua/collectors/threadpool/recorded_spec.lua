@@ -66,5 +66,8 @@ describe("collect_events kind=threadpool, recorded", function()
     assert.is_nil(pool.effectiveSettings)
     assert.is_nil(recorded.view(envelope, HANDLE, "summary").peakWorkerThreadCount)
     assert.is_nil(envelope.signals)
+    assert.is_false(pool.quality.supportsAbsence) -- the keyword may not have been on
+    assert.matches('recorded without the runtime.s keyword Threading %(0x10000%): "none" proves nothing', table.concat(pool.notes, "\n"))
+    assert.is_true(recorded.collect("threadpool", "starve").data.threadPool.quality.supportsAbsence)
   end)
 end)
