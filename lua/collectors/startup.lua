@@ -128,7 +128,8 @@ local function launch_notes(notes, started, ended, summary)
   local how = started.exit and launch.ending(started.exit)
   if started.waits_elsewhere and summary.events == 0 then
     notes[#notes + 1] = ("HeldElsewhere: nothing of the program ran, since its DOTNET_DiagnosticPorts names a port of somebody else at "
-      .. "which it waits until they let it go on (%s). Leave that out, or add \",nosuspend\" to it."):format(text.quote(started.waits_elsewhere))
+      .. "which it waits until they let it go on (%s). Leave that out, or add \",nosuspend\" to it.")
+      :format(text.quote(started.waits_elsewhere))
   end
   if ended then
     notes[#notes + 1] = ("ProgramEnded: %s ended by itself within the window, %s."):format(started.name, how or "it is not known how")

@@ -50,6 +50,7 @@ local SDK_FOLDER <const> = "/sdk/%d[^/]*/" -- …/dotnet/sdk/10.0.100/…
 ---@field pid integer              of the program
 ---@field process_id integer?      of its runtime: the same, unless the program starts another
 ---@field exit { code: integer?, signal: integer? }?   once it has ended
+---@field waits_elsewhere string?  ports of somebody else at which it waits too
 ---@field passed integer           processes of the SDK that came before the program
 ---@field tail string[]            the last lines of its console, with console = "log"
 local Launched = {}
@@ -78,6 +79,16 @@ local function environment(options, path)
   local others = given[PORTS] or sys.getenv(PORTS)
   env[PORTS] = path .. ",suspend" .. (others and others ~= "" and ";" .. others or "")
   return env
+end
+
+-- The ports of somebody else at which the program waits too: the runtime starts when all have let it go on.
+local function waits_elsewhere(ports)
+  local list = {}
+  for port in (ports or ""):gmatch("[^;]+") do
+    local lower = port:lower()
+    if not lower:find(",%s*nosuspend") and not lower:find(",%s*listen") then list[#list + 1] = port end
+  end
+  return list[1] and table.concat(list, ";")
 end
 
 --- The variable that switches the diagnostics off, or nil.
@@ -230,7 +241,7 @@ function M.start(options)
     return nil, start_failed(options, err)
   end
   local self = setmetatable({ child = child, pid = child.pid, port = port, name = options.argv[1], owned = options.owned, tail = {},
-    sdk = M.is_sdk_command(options.argv), passed = 0 },
+    sdk = M.is_sdk_command(options.argv), passed = 0, waits_elsewhere = waits_elsewhere(earlier or nil) },
     Launched)
   self.ending = loop.spawn(function() self.exit = child:wait() end)
   if console == "lines" then self.pumping = loop.spawn(pump, self) end

@@ -186,6 +186,18 @@ local function environment_and_folder(skip)
   h.ok(done.stderr:find("in /proc with a value", 1, true), "folder and variable: " .. done.stderr)
 end
 
+local function held_elsewhere(skip)
+  built(skip, "net10.0")
+  local answers = launch({
+    fileName = program("net10.0"), arguments = { "idle", "--detached" },
+    environmentVariables = { DOTNET_DiagnosticPorts = "/no/such/port" },
+  }, { seconds = 1 })
+  local data = startup_of(answers[1])
+  h.eq(0, data.assemblyLoadCount, "nothing runs")
+  h.ok(note(data, "HeldElsewhere"):find('("/no/such/port")', 1, true), "whom it waits for: " .. table.concat(data.notes, "\n"))
+  gone(data.processId)
+end
+
 local function other_runtimes(skip)
   built(skip, "net10.0")
   local script = "\"$0\" idle & \"$0\" idle --detached & wait"
@@ -387,6 +399,7 @@ end
 local cases = {
   { "two windows at once see the same", two_at_once }, { "nothing happens in the window", nothing_happens },
   { "the target is killed in the window", ends_in_the_window }, { "environment and folder of a launched program", environment_and_folder },
+  { "a launched program that waits for somebody else too", held_elsewhere },
   { "a launched program starts another runtime", other_runtimes }, { "a launched program ends by itself", ends_by_itself },
   { "programs that are no .NET programs", not_dotnet }, { "a program that fails before Main", fails_before_main },
   { "a call that is told to end leaves nothing", cancelled }, { "a call that is killed leaves no program", killed },
