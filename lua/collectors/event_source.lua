@@ -66,7 +66,7 @@ local function groups_of(result, provider)
   return groups, total
 end
 
-local function notes_of(source, artifact, result, spec, notes)
+local function notes_of(from, artifact, result, spec, notes)
   if artifact.truncated then
     notes[#notes + 1] = ("Truncated: %d of %d events are stored%s; counts by name cover the stored ones, total is of the whole window. "
       .. "A larger maxEvents stores more."):format(#artifact.events, artifact.total,
@@ -76,7 +76,7 @@ local function notes_of(source, artifact, result, spec, notes)
     notes[#notes + 1] = ("ProviderSilent: no event came from %s. The program has no such event source, it did nothing in the window, or "
       .. "keywords and eventLevel leave its events out."):format(artifact.provider)
   end
-  measured.none_recorded(notes, source, artifact.total, "event of " .. artifact.provider, "that source")
+  measured.none_recorded(notes, from, artifact.total, "event of " .. artifact.provider, "that source")
   if not result.full and (result.summary.dropped or 0) > 0 then
     notes[#notes + 1] = ("EventsDropped: events came faster than they could be stored; %d in between were only counted.")
       :format(result.summary.dropped)

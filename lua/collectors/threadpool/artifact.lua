@@ -70,7 +70,8 @@ local function note_adjustments(a, notes, recorded)
   end
   if not a.workers.latest then
     notes[#notes + 1] = "NoMeasurement: no worker thread started, stopped or went to wait in the window, so the number of threads is "
-      .. "not known." .. (recorded and " Or it was recorded without the runtime's keyword Threading (0x10000): \"none\" proves nothing." or "")
+      .. "not known."
+      .. (recorded and " Or it was recorded without the runtime's keyword Threading (0x10000): \"none\" proves nothing." or "")
   end
 end
 
