@@ -78,8 +78,9 @@ local function list_of(read_item)
     if #list > MAX_ITEMS then return nil, ("may hold at most %d items"):format(MAX_ITEMS) end
     local out = {}
     for i, item in ipairs(list) do
-      out[i] = read_item(item)
-      if out[i] == nil then return nil end
+      local why
+      out[i], why = read_item(item)
+      if out[i] == nil then return nil, why and ("item %d %s"):format(i, why) or nil end
     end
     return json.array(out)
   end

@@ -145,6 +145,8 @@ describe("lunette.args #unit", function()
   it("caps the length of text and of lists", function()
     local _, err = value({ "x", "string" }, ("a"):rep(65537))
     assert.matches("at most 65536 bytes", err.message, 1, true)
+    _, err = value({ "x", "string[]" }, { "a", ("a"):rep(65537) })
+    assert.matches("x item 2 must be at most 65536 bytes long", err.message, 1, true)
     local list = {}
     for i = 1, 257 do list[i] = "a" end
     _, err = value({ "x", "string[]" }, list)
