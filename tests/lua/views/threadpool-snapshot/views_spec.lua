@@ -101,7 +101,9 @@ describe("collectors.threadpool.snapshot", function()
       for i, hint in ipairs(list) do names[i] = hint.suggestedArguments.view or hint.nextTool end
       return names
     end
-    assert.same({ "timeline", "hillClimbing", "workItemOrigins", "collect_thread_snapshot" }, tools(hints.of(starved(), "H", 7)))
+    local all = hints.of(starved(), "H", 7)
+    assert.same({ "timeline", "hillClimbing", "workItemOrigins", "collect_events", "collect_thread_snapshot" }, tools(all))
+    assert.same({ "wait-handles", 7 }, { all[4].suggestedArguments.kind, all[4].suggestedArguments.processId })
     assert.same({ "timeline", "hillClimbing", "workItemOrigins" }, tools(hints.of(window.artifact(), "H", 7)))
     assert.equal(3, #hints.of(starved(), "H"))
   end)
