@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The same numbers as dotnet-counters, which watches the same process beside us: what is thrown, collected and fought for.
--- The tool is looked for in PATH, and else installed below the build folder; where it cannot be, the cases are skipped.
+-- The same numbers as dotnet-counters, which watches the same process beside us, and as TraceEvent (peer/), which reads the same
+-- recordings. The tool is looked for in PATH, and else installed below the build folder; where a peer cannot be had, its cases are skipped.
 local during = require("during")
 local h = require("harness")
 
@@ -87,7 +87,74 @@ local function contentions(counters, runtime)
   h.ok(theirs >= did.fights and theirs <= did.fights + 2, ("%s: %d fights, dotnet-counters %d"):format(runtime, did.fights, theirs))
 end
 
+-- ---- TraceEvent -----------------------------------------------------------------------------------------------------------------------
+
+local RECORDINGS <const> = {
+  "throw", "net8-throw", "gcs", "net9-gcs", "net8-gcs", "bgc", "fights", "net8-fights", "holds", "jit", "net8-jit", "pool", "services",
+}
+
+--- What TraceEvent counts in the recordings, one object a line; nil, why.
+local function trace_event(paths)
+  local folder = h.build .. "/peers/traceevent"
+  local built = h.loop.exec {
+    argv = { "dotnet", "publish", h.source .. "/tests/live/peer/Peer.csproj", "-c", "Release", "-v", "quiet", "--artifacts-path", folder,
+      "-o", folder .. "/out" },
+    timeout_ms = 300000, max_output = 100000,
+  }
+  if not built or built.code ~= 0 then
+    h.ok(not (built and built.stdout:find("error CS", 1, true)), "the peer compiles: " .. (built and built.stdout or ""))
+    return nil, "the peer on TraceEvent cannot be built: " .. (built and built.stdout:sub(1, 300) or "no dotnet")
+  end
+  local done = assert(h.loop.exec {
+    argv = table.move(paths, 1, #paths, 2, { folder .. "/out/Peer" }), timeout_ms = 60000, max_output = 100000,
+  })
+  h.eq(0, done.code, "the peer: " .. done.stderr)
+  return done.stdout
+end
+
+local function ours(kind, path) return h.call("collect_events", { kind = kind, traceFilePath = path, depth = "Detail" }).data end
+
+local function recordings_agree(skip)
+  local paths = {}
+  for i, name in ipairs(RECORDINGS) do paths[i] = ("%s/tests/data/recordings/%s.nettrace"):format(h.source, name) end
+  local text, why = trace_event(paths)
+  if not text then skip(why) end
+  local seen = { exceptions = 0, collections = 0, contentions = 0, jitted = 0, queued = 0, assemblies = 0 }
+  local i = 0
+  for line in text:gmatch("[^\n]+") do
+    i = i + 1
+    local peer_of = h.json.decode(line)
+    local path, name = peer_of.path, RECORDINGS[i]
+    h.eq(paths[i], path, "the recording")
+    local exceptions_of = {}
+    for _, row in ipairs(ours("exceptions", path).exceptions.byType) do
+      exceptions_of[row.exceptionType] = row.count
+      seen.exceptions = seen.exceptions + row.count
+    end
+    h.eq(peer_of.exceptions, exceptions_of, name .. ": exceptions by type")
+    local by_generation = { 0, 0, 0 }
+    for _, row in ipairs(ours("gc", path).gc.generations) do by_generation[row.generation + 1] = row.count end
+    h.eq(peer_of.collections, by_generation, name .. ": collections by generation")
+    seen.collections = seen.collections + by_generation[1] + by_generation[2] + by_generation[3]
+    local locks = ours("contention", path).contention
+    h.eq(peer_of.contentions, locks.totalEvents, name .. ": contentions")
+    seen.contentions = seen.contentions + locks.totalEvents
+    local jit = ours("jit", path).jit
+    h.eq(peer_of.jitted, jit.jitStartCount, name .. ": compilations")
+    seen.jitted = seen.jitted + jit.jitStartCount
+    local pool = ours("threadpool", path).threadPool
+    h.eq(peer_of.queued, pool.totalEnqueueEvents, name .. ": work items")
+    seen.queued = seen.queued + pool.totalEnqueueEvents
+    local startup = ours("startup", path).startup
+    h.eq(peer_of.assemblies, startup.assemblyLoadCount, name .. ": assemblies")
+    seen.assemblies = seen.assemblies + startup.assemblyLoadCount
+  end
+  h.eq(#RECORDINGS, i, "recordings")
+  for what, n in pairs(seen) do h.ok(n > 0, "the recordings hold " .. what) end
+end
+
 return {
+  { "recordings agree with TraceEvent", recordings_agree },
   { "exceptions agree with dotnet-counters", on_each_runtime(exceptions) },
   { "collections agree with dotnet-counters", on_each_runtime(collections) },
   { "contentions agree with dotnet-counters", on_each_runtime(contentions) },
