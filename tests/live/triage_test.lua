@@ -132,6 +132,11 @@ local function waiting(runtime)
     local target <close> = h.target(runtime, "web", 50)
     h.loop.sleep_ms(4000)
     local r = triage(target, 6)
+    -- the queue is told as it is once a second: on a busy machine a window may see it empty each time
+    for _ = 1, 2 do
+      if h.find(r.observedSignals, { name = "threadpool.queue" }) then break end
+      r = triage(target, 6)
+    end
     if r.evidence.effectiveCoreUsage >= 0.2 then
       skip(("the machine is busy: waiting took %.2f cores"):format(r.evidence.effectiveCoreUsage))
     end
