@@ -10,6 +10,7 @@
 #include "probe/engine.h"
 
 #define EXACT     32
+#define NEAR      16
 #define SUB_BITS  6
 #define SUB       (1u << SUB_BITS)
 #define PAGES     4096 /* sign and exponent */
@@ -26,8 +27,8 @@ struct psketch {
     double exact[EXACT];
     page **page; /* sorted by id */
     uint32_t n_page, cap_page;
-    uint64_t lost; /* found no page: counted, with no place */
-    page *last;    /* the page of the last value: values come in runs */
+    uint64_t lost;    /* found no page: counted, with no place */
+    page *near[NEAR]; /* pages by the low bits of their id: durations of one kind keep to a few orders of magnitude */
 };
 
 /* Doubles as whole numbers that have the same order. */
@@ -57,7 +58,7 @@ static __attribute__((noinline)) page *page_at(probe *p, psketch *s, uint16_t id
         else
             hi = mid;
     }
-    if (lo < s->n_page && s->page[lo]->id == id) return s->last = s->page[lo];
+    if (lo < s->n_page && s->page[lo]->id == id) return s->near[id % NEAR] = s->page[lo];
     if (s->n_page == PAGES_MAX) return s->page[lo < s->n_page ? lo : lo - 1];
     if (s->n_page == s->cap_page) {
         uint32_t cap = s->cap_page ? 2 * s->cap_page : 8;
@@ -73,13 +74,14 @@ static __attribute__((noinline)) page *page_at(probe *p, psketch *s, uint16_t id
     memmove(s->page + lo + 1, s->page + lo, (s->n_page - lo) * sizeof *s->page);
     s->page[lo] = fresh;
     s->n_page++;
-    return s->last = fresh;
+    return s->near[id % NEAR] = fresh;
 }
 
 static inline void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
 {
     uint16_t id = (uint16_t)(bits >> 52);
-    page *g = s->last && s->last->id == id ? s->last : page_at(p, s, id); /* values come in runs */
+    page *g = s->near[id % NEAR];
+    if (!g || g->id != id) g = page_at(p, s, id);
     if (g)
         g->n[bits >> (52 - SUB_BITS) & (SUB - 1)] += times;
     else

@@ -30,7 +30,8 @@ static void totals(source *s)
     sum->pointer_size = t ? t->pointer_size : 0;
     sum->start_unix_ns = t ? t->sync_unix_ns : 0;
     int64_t until = s->wish_ns ? s->wish_ns : mono_ns();
-    sum->duration_ns = s->live ? until - s->started_ns : s->last_ns;
+    int64_t last_ns = t && s->last_ts ? nt_ns(t, s->last_ts) : 0;
+    sum->duration_ns = s->live ? until - s->started_ns : last_ns > 0 ? last_ns : 0;
 }
 
 /* Everything has been read: totals, then the last wake. rc and e are the reader's last word, why the session's. */

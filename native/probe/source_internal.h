@@ -36,7 +36,7 @@ struct source {
     bool names_wanted; /* the map was told which addresses matter */
     source *names_for; /* whose map gets the methods of this stream too, or NULL */
 
-    int64_t last_ns;   /* time of the last event or sequence point; the reader's */
+    int64_t last_ts;   /* ticks of the last event or sequence point; the reader's */
     atomic_bool muted; /* stop of a file, or close: events are only counted */
     atomic_bool closed;
 

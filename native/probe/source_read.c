@@ -164,8 +164,7 @@ static int on_event(void *arg, const nt_event *ev)
     source *s = arg;
     const kind_use *u = ev->kind->user;
     if (u->methods) take_method(s, u, ev);
-    int64_t ns = nt_ns(nt_trace_info(s->reader), ev->ts);
-    if (ns > s->last_ns && !u->rundown) s->last_ns = ns;
+    if (ev->ts > s->last_ts && !u->rundown) s->last_ts = ev->ts;
     bool muted = atomic_load_explicit(&s->muted, memory_order_relaxed);
     int stop = atomic_load_explicit(&s->closed, memory_order_relaxed) ? 1 : 0;
     if (u->probe && !muted) reduce(s, u, ev);
@@ -177,8 +176,7 @@ static int on_event(void *arg, const nt_event *ev)
 static int on_sequence_point(void *arg, int64_t ts)
 {
     source *s = arg;
-    int64_t ns = nt_ns(nt_trace_info(s->reader), ts);
-    if (ns > s->last_ns) s->last_ns = ns;
+    if (ts > s->last_ts) s->last_ts = ts;
     return 0;
 }
 
