@@ -190,9 +190,33 @@ static bool write_ordered(encoder *en, int idx, int order)
     return true;
 }
 
-static bool in_order(lua_State *L, int order, int kidx)
+/* Pushes the set of an order's keys and gives its index; 0, with nothing pushed, for an order that is read faster than
+ * a set is made. */
+static int push_names(lua_State *L, int order)
+{
+    lua_Integer n = order ? (lua_Integer)lua_rawlen(L, order) : 0;
+    if (n <= KEYS_FEW) return 0;
+    lua_newtable(L); // … names
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (lua_rawgeti(L, order, i) != LUA_TSTRING) { // … names key
+            lua_pop(L, 1);
+            continue;
+        }
+        lua_pushboolean(L, 1);
+        lua_rawset(L, -3); // … names
+    }
+    return lua_gettop(L);
+}
+
+static bool in_order(lua_State *L, int order, int names, int kidx)
 {
     if (!order) return false;
+    if (names) {
+        lua_pushvalue(L, kidx);                        // … key
+        bool named = lua_rawget(L, names) != LUA_TNIL; // … v
+        lua_pop(L, 1);                                 // …
+        return named;
+    }
     lua_Integer n = (lua_Integer)lua_rawlen(L, order);
     bool found = false;
     for (lua_Integer i = 1; i <= n && !found; i++) {
@@ -214,11 +238,12 @@ static bool write_object(encoder *en, int idx, int order)
     list.n = 0;
     list.cap = KEYS_FEW;
     jsonw_object(&en->w);
+    int names = push_names(L, order);
     bool ok = (!order || write_ordered(en, idx, order)) && collect_keys(en, idx, &list);
     if (ok) sort_keys(&list);
     for (size_t i = 0; ok && i < list.n; i++) {
         const json_key *k = &list.keys[i];
-        if (!in_order(L, order, k->idx)) ok = write_member(en, idx, k->idx, key_text(k));
+        if (!in_order(L, order, names, k->idx)) ok = write_member(en, idx, k->idx, key_text(k));
     }
     free(list.heap);
     lua_settop(L, top);

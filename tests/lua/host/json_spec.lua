@@ -91,6 +91,15 @@ describe("json.decode", function()
     assert.same({ "z", "a", "m" }, getmetatable(v).__order)
     assert.equal('{"b":1,"a":3}', json.encode(json.decode('{"b":1,"a":2,"a":3}', true))) -- a key that comes twice counts once
     assert.is_nil(getmetatable(json.decode("{}", 1)))
+    local many = {}
+    for i = 1, 20000 do many[i] = ('"k%d":%d'):format(20000 - i, i) end
+    local long = "{" .. table.concat(many, ",") .. "}"
+    v = json.decode(long, true)
+    local before = os.clock()
+    assert.equal(long, json.encode(v))
+    assert.is_true(os.clock() - before < 2, "in one pass: " .. os.clock() - before .. " s")
+    v.beside = true -- what the order does not name follows
+    assert.equal(long:sub(1, -2) .. ',"beside":true}', json.encode(v))
     assert.equal('{"a":{"c":{},"y":[{"b":2,"k":1}]},"m":null,"z":1}', json.encode(json.decode(text)))
   end)
 
