@@ -339,7 +339,10 @@ end
 function Tool:invoke(ctx, raw)
   local done, branch, bound = answer(self, ctx, raw)
   if not done then return nil, branch end
-  local body, whole = envelope.encode(envelope.build(done), budget(branch, bound), done.handle or done.source)
+  local limit = budget(branch, bound)
+  -- a question about a handle that has the largest answer there is cannot be sent to that handle for more
+  local more_at = done.handle or limit < envelope.MAX_BYTES and done.source or nil
+  local body, whole = envelope.encode(envelope.build(done), limit, more_at)
   return whole, body, done.is_error or false
 end
 

@@ -193,6 +193,15 @@ describe("query_snapshot #unit", function()
     assert.is_true(result.isError)
   end)
 
+  it("does not send a question that was cut back to its own handle", function()
+    local rows = json.array({})
+    for i = 1, 4000 do rows[i] = { text = ("x"):rep(100) } end
+    register(stub("cpu-sample", "by-module", { rows = rows }))
+    local e, result = kit.call(query, { handle = put("cpu-sample").id, view = "by-module" })
+    assert.is_true(#result.content[1].text <= 81920)
+    assert.matches("Cut to fit: .* of 4000 rows%); narrow the question to see the rest", e.summary)
+  end)
+
   it("puts the payload of heap, thread and off-CPU views into the member that the contract names", function()
     register(stub("heap-snapshot", "roots-by-kind", json.array({})))
     register(stub("thread-snapshot", "lock-graph", json.array({})))
