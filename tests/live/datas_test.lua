@@ -2,6 +2,7 @@
 -- collect_events kind=datas over a Server GC that adapts to its load, and over those that do not.
 local during = require("during")
 local h = require("harness")
+local snapshot = require("collectors.datas.snapshot")
 
 local SECONDS <const> = 8 -- the work begins when the session is seen, on a busy machine a second or two late
 local WORK_MS <const> = 3500
@@ -85,11 +86,14 @@ end
 local function same_from_the_recording(skip)
   during.each_runtime({ "net10.0", "net8.0" }, skip, function(runtime)
     local target <close> = h.target(runtime, "datas", 4, { go = false, environment = ENVIRONMENT[runtime] })
-    local live, recorded, did = during.live_and_recorded("datas", target, SECONDS, work)
-    consistent(live, did, runtime)
+    local live, recorded, did, artifact, again = during.live_and_recorded("datas", target, SECONDS, work)
+    local samples, tuning = snapshot.samples(artifact), snapshot.tuning(artifact) -- all of them, also those that the answer leaves out
+    consistent({ overview = live.overview, notes = live.notes, status = live.status, samples = samples, tuningEvents = tuning }, did,
+      runtime)
     for _, name in ipairs { "processId", "overview", "samples", "tuningEvents", "fullGcTuningEvents" } do
       h.eq(live[name], recorded[name], runtime .. ": " .. name)
     end
+    h.eq({ samples, tuning }, { (snapshot.samples(again)), (snapshot.tuning(again)) }, runtime .. ": all rows")
   end)
 end
 
