@@ -176,27 +176,10 @@ local function target_exits(skip)
   end)
 end
 
---- Cases that wait more than they work, at the same time.
-local function side_by_side(...)
-  local cases = { ... }
-  return function(skip)
-    local built, why = h.build_target("net10.0")
-    if not built then skip(why) end
-    local todo = {}
-    for i, case in ipairs(cases) do
-      todo[i] = function()
-        case(skip)
-        return true
-      end
-    end
-    h.together(todo)
-  end
-end
-
 return {
   { "known allocations are what the intervals add up to, on all runtimes", known_allocations },
   { "the same sizes as the runtime's counters; the recording of a session tells the same",
-    side_by_side(same_as_counters, same_from_the_recording) },
+    h.side_by_side(same_as_counters, same_from_the_recording) },
   { "beside another client of the shared meter collection; a short window; a runtime that tells nothing; the target exits",
-    side_by_side(beside_meters, short_window, silent_runtime, target_exits) },
+    h.side_by_side(beside_meters, short_window, silent_runtime, target_exits) },
 }
