@@ -182,7 +182,8 @@ local function terminal(skip)
   built(skip, "net10.0")
   if not h.loop.exec { argv = { "script", "--version" }, timeout_ms = 5000 } then skip("script (util-linux) is not installed") end
   local dir = h.scratch()
-  local inner = ("%s run %s idle; echo code $?"):format(h.lunette, program("net10.0"))
+  -- The trap: a shell that the key reaches too would end before it tells the code (dash does, bash does not).
+  local inner = ("trap : INT; %s run %s idle; echo code $?"):format(h.lunette, program("net10.0"))
   local tty <close> = h.start({ "sh", "-c", "echo READY x; exec script -qefc \"$0\" /dev/null", inner }, "terminal", { TMPDIR = dir })
   tty:line("READY %d+ idle")
   tty:command("\3")
