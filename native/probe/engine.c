@@ -303,10 +303,8 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
     b->missing = (uint64_t *)(b + 1);
     b->index = (int32_t *)(b->missing + n);
     b->place = (pplace *)(b->index + n);
-    for (size_t i = 0; i < n; i++) {
-        b->index[i] = k->schema ? nt_field_index(k->schema, p->field[i]) : -1;
-        probe__place(k->schema, b->index[i], &b->place[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        probe__place(k->schema, p->field[i], &b->index[i], &b->place[i]);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t t = 0; t < n && b->place[i].behind_text; t++)
             if (b->place[t].how == PF_TEXT16 && b->place[t].offset == b->place[i].offset) b->place[i].text = t;

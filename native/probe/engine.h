@@ -219,11 +219,12 @@ typedef struct ptimeline ptimeline;
 #define PROBE_KEY_SMALL 256 /* bytes of a key that need no buffer */
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 /* How a field is read: most are whole numbers at a place that is known when the kind is first seen. */
-typedef enum pfast { PF_NONE, PF_SLOW, PF_I32, PF_U32, PF_I64, PF_TEXT16 } pfast;
+typedef enum pfast { PF_NONE, PF_SLOW, PF_ARGUMENT, PF_I32, PF_U32, PF_I64, PF_TEXT16 } pfast;
 typedef struct pplace {
     uint8_t how;                   /* pfast */
     bool behind_text;              /* offset is that of the one text before it; then `behind` bytes from its end */
-    uint32_t offset, behind, text; /* text: the field that is that text, or UINT32_MAX */
+    uint32_t offset, behind, text; /* text: the field that is that text, or UINT32_MAX; PF_ARGUMENT: offset of the key
+                                    * in the field's name */
 } pplace;
 
 struct probe_kind {
@@ -342,8 +343,9 @@ uint32_t probe__field(probe *p, slice name);
 /* expr_eval.c */
 pv probe__eval(pctx *c, const px *x);
 pv probe__field_slow(pctx *c, uint32_t ref);
-/* The place of every field of the program in a kind. */
-void probe__place(const nt_schema *s, int32_t index, pplace *out);
+/* The place of a field of the program in a kind, and its index there (-1: none). LIST.KEY, where LIST is an array of
+ * Key/Value texts, is the value of that key; its index is that of the list. */
+void probe__place(const nt_schema *s, slice name, int32_t *index, pplace *out);
 
 static inline pv probe__field_value(pctx *c, uint32_t ref)
 {

@@ -98,27 +98,29 @@ static bool quick(pctx *c, const pplace *f, pv *out)
     return true;
 }
 
-pv probe__field_slow(pctx *c, uint32_t ref)
+/* Whether a field is a list of structs of a Key and a Value: what DiagnosticSource and the loggers call arguments. */
+static bool is_arguments(const nt_field *f)
 {
-    probe *p = c->p;
-    if (p->cached[ref] == c->stamp) return p->cache[ref];
-    nt_value v;
-    const pplace *f = &c->kind->place[ref];
-    pv out = pv_null();
-    bool there;
-    if (f->how > PF_SLOW)
-        there = quick(c, f, &out);
-    else {
-        there = f->how == PF_SLOW && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)c->kind->index[ref], &v);
-        if (there) out = of_value(&v);
-    }
-    if (!there && !c->looking_back) c->kind->missing[ref]++;
-    p->cached[ref] = c->stamp;
-    p->cache[ref] = out;
-    return out;
+    const nt_field *item = f->wire == NT_W_ARRAY ? f->sub : NULL;
+    return item && item->wire == NT_W_STRUCT && item->n_sub == 2 && item->sub[0].wire == NT_W_UTF16Z &&
+           item->sub[1].wire == NT_W_UTF16Z && slice_eq_str(item->sub[0].name, "Key") &&
+           slice_eq_str(item->sub[1].name, "Value");
 }
 
-void probe__place(const nt_schema *s, int32_t index, pplace *out)
+static bool place_argument(const nt_schema *s, slice name, int32_t *index, pplace *out)
+{
+    for (size_t i = 1; i + 1 < name.n; i++) {
+        if (name.p[i] != '.') continue;
+        int32_t list = nt_field_index(s, slice_of(name.p, i));
+        if (list < 0 || !is_arguments(&s->flat[list])) continue;
+        *index = list;
+        *out = (pplace){.how = PF_ARGUMENT, .offset = (uint32_t)i + 1, .text = UINT32_MAX};
+        return true;
+    }
+    return false;
+}
+
+static void place_field(const nt_schema *s, int32_t index, pplace *out)
 {
     static const uint8_t hows[NT_W_COUNT] = {[NT_W_I32] = PF_I32, [NT_W_U32] = PF_U32,      [NT_W_I64] = PF_I64,
                                              [NT_W_U64] = PF_I64, [NT_W_FILETIME] = PF_I64, [NT_W_UTF16Z] = PF_TEXT16};
@@ -139,6 +141,13 @@ void probe__place(const nt_schema *s, int32_t index, pplace *out)
     }
     if (g->offset == NT_VARIES || g->wire != NT_W_UTF16Z || how == PF_TEXT16) return;
     *out = (pplace){.how = how, .behind_text = true, .offset = g->offset, .behind = behind, .text = UINT32_MAX};
+}
+
+void probe__place(const nt_schema *s, slice name, int32_t *index, pplace *out)
+{
+    *index = s ? nt_field_index(s, name) : -1;
+    if (s && *index < 0 && place_argument(s, name, index, out)) return;
+    place_field(s, *index, out);
 }
 
 static pv guid(const uint8_t *g)
@@ -218,6 +227,52 @@ static bool same_text(pv a, pv b)
 {
     if (a.type == b.type) return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
     return compare_text(a, b) == 0;
+}
+
+/* The end of the UTF-16 text at p, behind its NUL, in *next; false: none before the end. */
+static bool text_at(const uint8_t *p, const uint8_t *end, slice *text, const uint8_t **next)
+{
+    const uint8_t *nul = nul16(p, end);
+    if (!nul) return false;
+    *text = slice_of(p, (size_t)(nul - p));
+    *next = nul + 2;
+    return true;
+}
+
+/* The value of a key in a list of Key/Value texts; null when it is not there. The last one counts. */
+static pv argument(pctx *c, uint32_t ref, const nt_value *list)
+{
+    const slice name = c->p->field[ref];
+    const uint32_t at = c->kind->place[ref].offset;
+    const pv wanted = of_bytes(PV_TEXT8, slice_of(name.p + at, name.n - at));
+    const uint8_t *p = list->raw.p, *end = p + list->raw.n;
+    pv found = pv_null();
+    for (uint32_t left = list->count; left > 0; left--) {
+        slice key, value;
+        if (!text_at(p, end, &key, &p) || !text_at(p, end, &value, &p)) break;
+        if (same_text(of_bytes(PV_TEXT16, key), wanted)) found = of_bytes(PV_TEXT16, value);
+    }
+    return found;
+}
+
+pv probe__field_slow(pctx *c, uint32_t ref)
+{
+    probe *p = c->p;
+    if (p->cached[ref] == c->stamp) return p->cache[ref];
+    nt_value v;
+    const pplace *f = &c->kind->place[ref];
+    pv out = pv_null();
+    bool there;
+    if (f->how > PF_ARGUMENT)
+        there = quick(c, f, &out);
+    else {
+        there = f->how != PF_NONE && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)c->kind->index[ref], &v);
+        if (there) out = f->how == PF_ARGUMENT ? argument(c, ref, &v) : of_value(&v);
+    }
+    if (!there && !c->looking_back) c->kind->missing[ref]++;
+    p->cached[ref] = c->stamp;
+    p->cache[ref] = out;
+    return out;
 }
 
 static bool starts(units text, pv part)

@@ -274,13 +274,108 @@ static void declarations(void **state)
     free(got);
 }
 
+/* ---- keys of a list of arguments --------------------------------------------------------------------------------- */
+static void put_field(buf *out, const char *name, slice type)
+{
+    buf b = {0};
+    buf_init(&b, 0);
+    tw_utf16z(&b, name);
+    buf_slice(&b, type);
+    buf_u32(out, (uint32_t)b.n + 4);
+    buf_slice(out, buf_view(&b));
+    buf_fini(&b);
+}
+
+/* A kind of event as DiagnosticSource writes it: a text, then a list of pairs of texts that are named first and second.
+ */
+static void put_listener(tw *w, const char *first, const char *second)
+{
+    buf pair = {0}, type = {0}, fields = {0}, tags = {0};
+    const slice text = slice_of("\x12\0\0\0", 4);
+    buf_init(&pair, 0);
+    buf_init(&type, 0);
+    buf_init(&fields, 0);
+    buf_init(&tags, 0);
+    put_field(&pair, first, text);
+    put_field(&pair, second, text);
+    buf_u32(&type, 19);
+    buf_u32(&type, 1);
+    buf_u32(&type, 2);
+    buf_slice(&type, buf_view(&pair));
+    buf_u32(&fields, 2);
+    put_field(&fields, "EventName", text);
+    put_field(&fields, "Arguments", buf_view(&type));
+    buf_u32(&tags, (uint32_t)fields.n);
+    buf_u8(&tags, 2);
+    buf_slice(&tags, buf_view(&fields));
+    tw_begin(w, TW_METADATA);
+    tw_put_kind(w, 1, "Shop", 1, "Begin", 1, slice_of("\0\0\0\0", 4), buf_view(&tags));
+    tw_end(w);
+    buf_fini(&pair);
+    buf_fini(&type);
+    buf_fini(&fields);
+    buf_fini(&tags);
+}
+
+static char *argument_of(const char *expr, const char *first, const char *second)
+{
+    shop s = {0};
+    buf b = {0};
+    tw_start(&s.w, false, false);
+    put_listener(&s.w, first, second);
+    buf_init(&b, 0);
+    tw_utf16z(&b, "Started");
+    static const char *const pairs[] = {"Path", "/a", "Ticks", "1200", "Empty", "", "odd.name", "dotted", "Path", "/b"};
+    buf_u16(&b, 5);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        tw_utf16z(&b, pairs[i]);
+    tw_begin(&s.w, TW_EVENTS);
+    tw_put_event(&s.w,
+                 &(tw_event){.kind = 1, .seq = 1, .thread = 9, .capture = 9, .ts = 1500, .payload = buf_view(&b)});
+    tw_end(&s.w);
+    const probe_spec keep[] = {{.name = "v", .op = PROBE_VALUE, .expr = expr}};
+    probe_program p = shop_program(keep, 1);
+    char *got = shop_run(&s, &p, NULL);
+    buf_fini(&b);
+    shop_fini(&s);
+    return got;
+}
+
+static void arguments(void **state)
+{
+    (void)state;
+    static const char *const cases[][4] = {
+        {"Arguments.Path", "Key", "Value", "{v=\"/b\""}, /* the last one counts */
+        {"Arguments.Ticks", "Key", "Value", "{v=\"1200\""},
+        {"number(Arguments.Ticks) / 10", "Key", "Value", "{v=120"},
+        {"Arguments.Empty == ''", "Key", "Value", "{v=true"},
+        {"`Arguments.odd.name`", "Key", "Value", "{v=\"dotted\""},
+        {"Arguments.Nothing == null", "Key", "Value", "{v=true"},
+        {"coalesce(Arguments.path, EventName)", "Key", "Value", "{v=\"Started\""},
+        {"EventName", "Key", "Value", "{v=\"Started\""},
+        {"Arguments == null", "Key", "Value", "{v=true"},
+        {"Arguments.Path == null", "Name", "Value", "{v=true"}, /* some other list: it has no keys */
+        {"Arguments.Path == null", "Key", "Text", "{v=true"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *got = argument_of(cases[i][0], cases[i][1], cases[i][2]);
+        if (strncmp(got, cases[i][3], strlen(cases[i][3])) != 0)
+            fail_msg("%s is not %s but %s", cases[i][0], cases[i][3], got);
+        free(got);
+    }
+    char *got = argument_of("Arguments.Nothing", "Key", "Value"); /* what was not given is not missing */
+    assert_non_null(strstr(got, "missing=[]"));
+    free(got);
+    got = argument_of("Other.Path", "Key", "Value");
+    assert_non_null(strstr(got, "field=\"Other.Path\""));
+    free(got);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),
-        cmocka_unit_test(mistakes),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(declarations),
+        cmocka_unit_test(values), cmocka_unit_test(mistakes),     cmocka_unit_test(arguments),
+        cmocka_unit_test(limits), cmocka_unit_test(declarations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
