@@ -39,6 +39,7 @@ internal static class Program
         "  alloc N         N objects of 40 bytes, N arrays of 1,000 bytes, N/10 of 200,000 bytes (1000)\n" +
         "  source N        EventSource Lunette-Demo: N Ping, N OrderStart and OrderStop, N/2 Bad (100)\n" +
         "  flood N         EventSource Lunette-Flood: N thousand WorkStart and WorkStop a second until stop; 0 is as fast as it can (200)\n" +
+        "  http N          HttpClient: N plain requests, and some of every other fate (10)\n" +
         "  di              a service container with 10 singletons, 20 scoped, 30 transient services\n" +
         "Prints READY PID MODE PORT. Commands: go, stop, ping, quit. --now starts the load at once; --detached outlives its standard input.";
 
@@ -90,6 +91,7 @@ internal static class Program
         "alloc" => new Allocations(number ?? 1000),
         "source" => new Demo(number ?? 100),
         "flood" => new Flood(number ?? 200),
+        "http" => new Outbound(number ?? 10),
 #if !LUNETTE_AOT
         "jit" => new Compiling(number ?? 100),
         "di" => new Services(),
