@@ -322,6 +322,9 @@ probe *probe_new(const probe_program *program, err *e)
     }
     p->a.max = (size_t)8 << 20;
     p->memory_max = program->memory_max ? program->memory_max : PROBE_MEMORY_DEFAULT;
+    p->text_max = !program->text_max                       ? PROBE_TEXT_MAX
+                  : program->text_max > PROBE_ROW_TEXT_MAX ? PROBE_ROW_TEXT_MAX
+                                                           : program->text_max;
     p->each = program->each;
     p->each_arg = program->each_arg;
     p->addresses = program->addresses;

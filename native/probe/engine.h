@@ -109,6 +109,7 @@ typedef enum px_op {
     PX_STARTS,
     PX_ENDS,
     PX_CONTAINS,
+    PX_LIKE,
     PX_ENUM,
     PX_HEX,
     PX_TO_NUMBER,
@@ -287,7 +288,8 @@ struct probe {
     uint32_t n_kind, cap_kind;
     pstacks stacks;
     size_t memory, memory_max;
-    uint64_t refused; /* allocations past memory_max */
+    uint32_t text_max; /* bytes of a text in a row, as the stream has it */
+    uint64_t refused;  /* allocations past memory_max */
     uint64_t scratch_full;
     uint8_t *scratch; /* texts that expressions make, until the next event */
     uint32_t scratch_n;

@@ -302,6 +302,32 @@ static pv contains(pv text, pv part, bool at_end)
     }
 }
 
+/* Whether the whole text fits a pattern in which * stands for any characters and ? for one. On a mismatch the last *
+ * takes one more: time grows with the product of the lengths at most. */
+static pv like(pv text, pv pattern)
+{
+    if (!pv_is_text(text) || !pv_is_text(pattern)) return pv_null();
+    units x = units_of(text), y = units_of(pattern), x_again = {0}, y_again = {0};
+    bool star = false;
+    for (;;) {
+        units x_was = x;
+        int32_t wanted = unit(&y);
+        if (wanted == '*') {
+            star = true;
+            x_again = x;
+            y_again = y;
+            continue;
+        }
+        int32_t got = unit(&x);
+        if (got < 0 && wanted < 0) return pv_bool(true);
+        if (got >= 0 && (wanted == '?' || wanted == got)) continue;
+        if (!star || x_was.p >= x_was.end) return pv_bool(false);
+        (void)unit(&x_again);
+        x = x_again;
+        y = y_again;
+    }
+}
+
 static pv lower(pctx *c, pv v)
 {
     if (!pv_is_text(v) || v.n > TEXT_ARG_MAX) return pv_null();
@@ -487,6 +513,7 @@ static pv binary(pctx *c, const px *x)
     case PX_STARTS: return pv_is_text(a) && pv_is_text(b) ? pv_bool(starts(units_of(a), b)) : pv_null();
     case PX_ENDS: return contains(a, b, true);
     case PX_CONTAINS: return contains(a, b, false);
+    case PX_LIKE: return like(a, b);
     default: return arithmetic(x->op, a, b);
     }
 }

@@ -271,6 +271,7 @@ static const struct {
                  {"starts", PX_STARTS, 2, 2},
                  {"ends", PX_ENDS, 2, 2},
                  {"contains", PX_CONTAINS, 2, 2},
+                 {"like", PX_LIKE, 2, 2},
                  {"enum", PX_ENUM, 1, 1},
                  {"hex", PX_HEX, 1, 1},
                  {"number", PX_TO_NUMBER, 1, 1},
@@ -305,7 +306,7 @@ static const px *call(parser *p, slice name)
         return fail(
             p,
             "there is no function %s (there are if coalesce min max abs floor exp bit len lower starts ends contains "
-            "enum hex number within)",
+            "like enum hex number within)",
             word);
     next(p); /* the bracket */
     px *x = node(p, FUNCTIONS[i].op);

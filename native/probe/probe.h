@@ -46,7 +46,8 @@ typedef enum probe_op {
 #define PROBE_TOP_DEFAULT    100
 #define PROBE_ROWS_MAX       1000000
 #define PROBE_ROWS_BYTES     ((size_t)16 << 20)
-#define PROBE_TEXT_MAX       4096u
+#define PROBE_TEXT_MAX       4096u  /* bytes of a text in a key, and in a row when the program does not say */
+#define PROBE_ROW_TEXT_MAX   65536u /* the most that a program may say */
 #define PROBE_OPEN_MAX       65536u
 #define PROBE_OPEN_ROWS      200
 #define PROBE_BUCKETS_MAX    3600
@@ -106,6 +107,7 @@ typedef struct probe_program {
     uint64_t finish_count; /* 0: 1 */
     bool addresses;        /* stacks stay addresses: no names, so no rundown */
     size_t memory_max;     /* 0: PROBE_MEMORY_DEFAULT */
+    uint32_t text_max;     /* bytes of a text in a row, as the stream has it; 0: PROBE_TEXT_MAX */
     /* Rows of `each`, as tlv (probe/tlv.h); the engine's thread; false: it was dropped. */
     bool (*each)(void *arg, uint32_t each, const void *tlv, size_t n);
     void *each_arg;

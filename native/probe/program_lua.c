@@ -185,6 +185,7 @@ void program_lua__read(lua_State *L, int idx, arena *a, probe_program *out)
     out->finish_count = (uint64_t)integer(L, idx, "finish_count", INT64_MAX);
     out->addresses = boolean(L, idx, "addresses");
     out->memory_max = (size_t)integer(L, idx, "memory_max", INT64_MAX);
+    out->text_max = (uint32_t)integer(L, idx, "text_max", PROBE_ROW_TEXT_MAX);
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */

@@ -7,9 +7,9 @@
 
 #define RING_FIRST 16u
 
-static uint32_t kept_bytes(pv v)
+static uint32_t kept_bytes(const probe *p, pv v)
 {
-    uint32_t n = v.n > PROBE_TEXT_MAX ? PROBE_TEXT_MAX : v.n;
+    uint32_t n = v.n > p->text_max ? p->text_max : v.n;
     return v.type == PV_TEXT16 ? n & ~1u : n;
 }
 
@@ -23,7 +23,7 @@ static prow *row_of(probe *p, const pv *v, uint32_t n, prow *reuse)
 {
     size_t need = sizeof(prow) + n * sizeof(pv);
     for (uint32_t i = 0; i < n; i++)
-        if (pv_has_bytes(v[i])) need += kept_bytes(v[i]);
+        if (pv_has_bytes(v[i])) need += kept_bytes(p, v[i]);
     prow *r = reuse;
     if (!r || r->cap < need) {
         size_t cap = (need + 31) & ~(size_t)31;
@@ -37,7 +37,7 @@ static prow *row_of(probe *p, const pv *v, uint32_t n, prow *reuse)
     for (uint32_t i = 0; i < n; i++) {
         r->v[i] = v[i];
         if (!pv_has_bytes(v[i])) continue;
-        uint32_t bytes = kept_bytes(v[i]);
+        uint32_t bytes = kept_bytes(p, v[i]);
         memcpy(text, v[i].p, bytes);
         r->v[i].p = text;
         r->v[i].cut = v[i].cut || bytes < v[i].n;
@@ -55,7 +55,7 @@ static bool refill(pctx *c, const pcolumns *cols, prow *r)
     for (uint32_t i = 0; i < cols->n; i++) {
         pv v = probe__value(c, cols->e[i]);
         if (pv_has_bytes(v)) {
-            if (v.n > PROBE_TEXT_MAX || v.n > (size_t)(end - text)) return false;
+            if (v.n > c->p->text_max || v.n > (size_t)(end - text)) return false;
             probe__copy(text, v.p, v.n);
             v.p = text;
             text += v.n;

@@ -6,7 +6,7 @@ local text = require("lunette.text")
 
 local M = {}
 
-local PROGRAM_KEYS <const> = { "name", "providers", "events", "let", "keep", "finish", "stacks", "memory_max" }
+local PROGRAM_KEYS <const> = { "name", "providers", "events", "let", "keep", "finish", "stacks", "memory_max", "text_max" }
 local PROVIDER_KEYS <const> = { "name", "keywords", "level", "args" }
 local FINISH_KEYS <const> = { "on", "where", "count" }
 local COMMON <const> = { "op", "on", "where" }
@@ -23,6 +23,7 @@ local REDUCERS_MAX <const> = 512
 local LIST_MAX <const> = 4096
 local ROWS_MAX <const> = 1000000
 local COUNT_MAX <const> = 0xFFFFFFFF
+local TEXT_MAX <const> = 65536
 
 local Problem = {}
 local function fail(fmt, ...) error(setmetatable({ text = fmt:format(...) }, Problem), 0) end
@@ -297,6 +298,7 @@ local function compile(declared)
   end
   program.addresses = declared.stacks == "addresses"
   program.memory_max = whole("memory_max", declared.memory_max, 65536)
+  program.text_max = whole("text_max", declared.text_max, 16, TEXT_MAX)
   check_names(program, program.keep, names)
   return program
 end

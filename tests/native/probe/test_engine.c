@@ -327,6 +327,28 @@ static void long_texts_are_cut(void **state)
     shop_fini(&s);
 }
 
+/* A program may keep more of a text in its rows, and less. */
+static void texts_are_cut_where_the_program_says(void **state)
+{
+    (void)state;
+    const uint32_t limits[] = {64, 8000};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        shop s;
+        char item[6001] = {0};
+        memset(item, 'a', 6000);
+        shop_start(&s);
+        shop_event(&s, BEGIN, 1000, 1, 1, item, 1, 0);
+        const probe_spec keep[] = {{.name = "v", .op = PROBE_VALUE, .expr = "item"}};
+        probe_program p = shop_program(keep, 1);
+        p.text_max = limits[i];
+        char *got = shop_run(&s, &p, NULL);
+        assert_int_equal(strspn(got + 4, "a"), limits[i] / 2);
+        assert_memory_equal(got + 4 + limits[i] / 2, "...\"", 4);
+        free(got);
+        shop_fini(&s);
+    }
+}
+
 /* A full ring that meets the limit of its bytes goes on with fewer rows, the newest ones, in order. */
 static void a_ring_that_is_too_large(void **state)
 {
@@ -415,6 +437,7 @@ int main(void)
         T(missing_fields_are_told),
         T(the_memory_cap),
         T(long_texts_are_cut),
+        T(texts_are_cut_where_the_program_says),
         T(a_ring_that_is_too_large),
         T(long_keys_are_cut),
         T(stacks),
