@@ -30,6 +30,9 @@ enum { EXIT_USAGE = 2 };
 #ifdef LUNETTE_HAVE_REGEX
 int luaopen_lunette_regex(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_CLR
+int luaopen_lunette_clr(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_IPC
 int luaopen_lunette_ipc(lua_State *L);
 #endif
@@ -57,6 +60,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
                                       {"lunette.sys", luaopen_lunette_sys},
 #ifdef LUNETTE_HAVE_REGEX
                                       {"lunette.regex", luaopen_lunette_regex},
+#endif
+#ifdef LUNETTE_HAVE_CLR
+                                      {"lunette.clr", luaopen_lunette_clr},
 #endif
 #ifdef LUNETTE_HAVE_IPC
                                       {"lunette.ipc", luaopen_lunette_ipc},

@@ -55,6 +55,7 @@ internal sealed class HttpScripted
     {
         try
         {
+            socket.NoDelay = true;
             using Stream raw = new NetworkStream(socket, ownsSocket: true);
             using var stream = _certificate == null ? raw : Secured(raw);
             while (Exchange(stream))
