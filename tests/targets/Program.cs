@@ -25,6 +25,7 @@ internal static class Program
         "  counters        EventSource Lunette-Test and Meter Lunette.Test with known values\n" +
         "  series N        a Counter with N tag sets (200)\n" +
         "  web CLIENTS     an ASP.NET Core server whose /slow blocks a pool thread, and that many clients of it (60)\n" +
+        "  serve N         an ASP.NET Core service with TLS and its clients: N TLS connections, 3N quick requests, slow, failing, hanging ones (10)\n" +
         "These do a known amount after go, then print DONE with what they did as NAME=NUMBER pairs:\n" +
         "  throw N         N InvalidOperationException, 2N ArgumentException, 3N Lunette.Target.OrderException, all caught (10)\n" +
         "  crash N         N caught exceptions, DONE, then an unhandled one (3)\n" +
@@ -81,6 +82,7 @@ internal static class Program
         "series" => new ManySeries(number ?? 200),
 #if LUNETTE_WEB
         "web" => new Web(number ?? 60),
+        "serve" => new Served(number ?? 10),
         "logs" => new Logging(number ?? 10),
 #endif
         "throw" => new Throwing(number ?? 10),
