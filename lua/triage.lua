@@ -84,6 +84,10 @@ function M.hints(result, process_id)
   return list
 end
 
+--- What a triage asks of its counter window, beside its length: options of collectors.counters.
+---@return table
+function M.options() return { meters = M.METERS, implicit_meters = true, max_series = M.MAX_SERIES } end
+
 --- Judges a counter window. Pure.
 ---@param artifact CounterArtifact
 ---@param process_id integer?   for the next steps; nil for a recording

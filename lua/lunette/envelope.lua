@@ -22,10 +22,10 @@ local ORDER <const> = { __order = {
 local ERROR_ORDER <const> = { __order = { "kind", "message", "detail" } }
 local SIGNAL_ORDER <const> = { __order = { "signal", "summary", "salience", "buckets", "nextAction" } }
 
---- Signals as they go out: the most salient first, bounded, with the handle in their buckets; nil when nothing stands out.
+--- Signals as they go out: those that lead, then the most salient first, bounded, with the handle in their buckets; nil when nothing stands out.
 local function ranked(signals, handle)
   if not signals or #signals == 0 then return nil end
-  local list = {}
+  local list, leads = {}, {}
   for i, s in ipairs(signals) do
     local buckets = {}
     for k, bucket in ipairs(s.buckets or {}) do
@@ -36,8 +36,10 @@ local function ranked(signals, handle)
       signal = s.signal, summary = s.summary, salience = numbers.round(math.max(0, math.min(1, s.salience)), 3),
       buckets = json.array(buckets), nextAction = s.nextAction,
     }, SIGNAL_ORDER)
+    leads[list[i]] = s.leads
   end
   table.sort(list, function(a, b)
+    if leads[a] ~= leads[b] then return leads[a] == true end
     if a.salience ~= b.salience then return a.salience > b.salience end
     return a.signal < b.signal
   end)

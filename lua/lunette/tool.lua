@@ -21,7 +21,8 @@ local RESERVED <const> = "_dotnetDiagnostics"
 local INVESTIGATION <const> = "investigationHandleId"
 local NO_ORCHESTRATOR <const> = "investigationHandleId names a Pod, and this server runs without the orchestrator. "
   .. "Leave it out to work on this machine."
-local BRANCH_FIELDS <const> = { "run", "risk", "max_risk", "data_field", "payload", "missing", "check", "task", "budget", "children" }
+local BRANCH_FIELDS <const> = { "run", "risk", "max_risk", "data_field", "payload", "missing", "check", "task", "budget", "children",
+  "unavailable" }
 -- Parameters that ask for a size: whoever gives one has chosen more than the default answer.
 local SIZE_PARAMETERS <const> = {
   "topN", "maxRecent", "maxEvents", "maxActivities", "maxMatchedActivities", "maxRequests", "maxNodes", "limit",
@@ -259,9 +260,9 @@ end
 
 -- The result of `run` as an answer.
 local function succeed(tool, branch, call, data, extras)
-  if tool.discriminator and branch.data_field then
-    local whole = setmetatable({ [tool.discriminator] = branch.value, [branch.data_field] = data },
-      { __order = { tool.discriminator, branch.data_field } })
+  local field = extras.data_field or branch.data_field
+  if tool.discriminator and field then
+    local whole = setmetatable({ [tool.discriminator] = branch.value, [field] = data }, { __order = { tool.discriminator, field } })
     for name, value in pairs(extras.fields or {}) do whole[name] = value end
     data = whole
   end
@@ -273,23 +274,61 @@ local function succeed(tool, branch, call, data, extras)
   }
 end
 
-local function not_built(tool, branch, bound, call)
-  local message = ("%s is not available: %s."):format(operation_of(tool, branch), branch.missing)
-  return failure(tool, errors.not_supported(message), call.safety, bound.args.processId)
-end
-
-local function run(tool, ctx, branch, bound, call)
+-- Runs a branch: data, extras; or nil, err. A bug in the script is an err that names script and line.
+local function perform(tool, ctx, branch, bound, call)
+  local operation = operation_of(tool, branch)
+  if branch.missing then return nil, errors.not_supported(("%s is not available: %s."):format(operation, branch.missing)) end
   local ok, data, extras = guard.call(branch.run, ctx, bound.args, call)
   if not ok then
     log.error("tool", "a script failed", { tool = tool.name, error = tostring(data.message), traceback = data.traceback })
-    local message = ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation_of(tool, branch), data.message)
+    local message = ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation, data.message)
     local err = errors.new("Internal", message, { detail = "ScriptError", hints = {} })
     err.is_bug = true
-    return failure(tool, err, call.safety)
+    return nil, err
   end
-  if data == nil then return failure(tool, extras or "no result and no reason", call.safety, bound.args.processId) end
+  if data == nil then return nil, extras or "no result and no reason" end
+  return data, extras or {}
+end
+
+local function run(tool, ctx, branch, bound, call)
+  local data, extras = perform(tool, ctx, branch, bound, call)
+  if data == nil then return failure(tool, extras, call.safety, bound.args.processId) end
   if ctx.progress then ctx:progress(progress.DONE, progress.DONE) end
-  return succeed(tool, branch, call, data, extras or {})
+  return succeed(tool, branch, call, data, extras)
+end
+
+---@class PreparedCall
+---@field tool Tool
+---@field branch table
+---@field bound Bound     bound.args may still be changed by the composite call that prepared it
+---@field call Call
+
+--- A call that another call makes (one of a batch): arguments read and checked, scopes checked, nothing run.
+---@param ctx table
+---@param raw table   the arguments, without reserved members
+---@param options? { authorised: boolean }   authorised: the scopes of the composite call cover it
+---@return PreparedCall?, table? err
+function Tool:prepare(ctx, raw, options)
+  local branch, bound = prepare(self, ctx, raw)
+  if not branch then return nil, bound end
+  local call = { tool = self.name, branch = branch.value, explicit = bound.explicit, given = bound.given }
+  if not (options and options.authorised) then
+    local ok, err = authorise(self, ctx, branch, bound.args, call)
+    if not ok then return nil, err end
+  end
+  call.safety = risk_of(branch, ctx, bound.args, call)
+  return { tool = self, branch = branch, bound = bound, call = call }
+end
+
+--- Runs a prepared call: the payload and the extras of its branch; or nil, err, classified. Asks for no approval: whoever composes calls
+--- asks for the highest of them (`children` of a branch).
+---@param ctx table
+---@param prepared PreparedCall
+---@return table? data, table extras_or_err
+function Tool:perform(ctx, prepared)
+  local data, extras = perform(self, ctx, prepared.branch, prepared.bound, prepared.call)
+  if data == nil then return nil, errors.classify(extras) end
+  return data, extras
 end
 
 --- Does one call. Returns an Answer and the branch (nil when there was none), or nil, err for an error of the protocol.
@@ -304,6 +343,8 @@ local function answer(tool, ctx, raw)
   local ok, err = authorise(tool, ctx, branch, bound.args, call)
   if not ok then return failure(tool, err, safety.refused()) end
   call.safety = risk_of(branch, ctx, bound.args, call)
+  err = branch.unavailable and branch.unavailable(ctx, bound.args) -- nobody is asked to approve what cannot run
+  if err then return failure(tool, err, call.safety, bound.args.processId), branch, bound end
   if branch.children then
     call.children, err = branch.children(ctx, bound.args)
     if not call.children then return failure(tool, err, safety.refused()) end
@@ -311,7 +352,7 @@ local function answer(tool, ctx, raw)
     for _, child in ipairs(call.children) do all[#all + 1] = child.safety end
     call.safety = safety.max(all)
   end
-  if branch.missing then return not_built(tool, branch, bound, call), branch, bound end -- nobody is asked about what cannot run
+  if branch.missing then return run(tool, ctx, branch, bound, call), branch, bound end
   local stop
   stop, err = approval(tool, ctx, branch, call, sent)
   if stop or err then return stop, err or branch, bound end

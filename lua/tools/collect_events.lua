@@ -7,6 +7,7 @@ local errors = require("lunette.errors")
 local snapshot = require("collectors.counters.snapshot")
 local tool = require("lunette.tool")
 local trend = require("signals.counters_trend")
+local trigger = require("collectors.counters.trigger")
 
 local MAX_INLINE_METERS <const> = 250   -- series at Detail; the handle has all
 local MAX_INLINE_REQUESTS <const> = 10  -- request duration series at Summary
@@ -57,26 +58,25 @@ local function counters_scopes(_, args)
   return list
 end
 
+-- What a capture does to the target, on top of reading counters.
+local TRIGGER_RISK <const> = { ["cpu-sample"] = "moderate", heap = "high", ["thread-snapshot"] = "high", dump = "critical" }
+
+local function counters_risk(_, args) return args.triggerWhen and TRIGGER_RISK[args.captureKind] or "low" end
+
 local function check_counters(args)
   local bad = counters.check(args)
   if bad then return nil, bad end
+  if args.triggerWhen then return trigger.check(args) end
   return true
 end
 
 local counters_branch <const> = collector {
-  kind = "counters", handle = "counters", risk = "low", scopes = counters_scopes, data_field = "counters", payload = "CounterSnapshot",
+  kind = "counters", handle = "counters", risk = counters_risk, max_risk = "critical", scopes = counters_scopes, data_field = "counters", payload = "CounterSnapshot",
   check = check_counters,
-  source = function(ctx, args)
-    if args.triggerWhen then
-      return nil, errors.not_supported("triggerWhen is not available: the watch that captures when a counter crosses a threshold is not "
-        .. "built yet. Leave it out to collect the counters, then start the capture by hand.")
-    end
-    return collector.source(ctx, args)
-  end,
   collect = function(ctx, source, args)
     return counters.collect(ctx, source, {
       providers = args.providers, meters = args.meters, interval_s = args.intervalSeconds, duration_s = args.durationSeconds,
-      max_series = args.maxInstrumentTimeSeries,
+      max_series = args.maxInstrumentTimeSeries, implicit_meters = args.implicit_meters, -- the last: of a composite call
     })
   end,
   inline = function(artifact, args) return inline(artifact, args.depth) end,
@@ -85,6 +85,13 @@ local counters_branch <const> = collector {
   hints = function(artifact, handle_id, pid) return counter_hints.of(artifact, handle_id, pid) end,
 }
 
+local collect_counters = counters_branch.run
+counters_branch.unavailable = trigger.unavailable
+counters_branch.run = function(ctx, args) -- a watch answers its own record, and has no handle of its own
+  if args.triggerWhen then return trigger.run(ctx, args) end
+  return collect_counters(ctx, args)
+end
+
 local function later(risk, what, scopes, data_field, payload)
   return {
     risk = risk, scopes = scopes or { "eventpipe" }, task = true, data_field = data_field, payload = payload,
@@ -92,7 +99,15 @@ local function later(risk, what, scopes, data_field, payload)
   }
 end
 
-local FAN_OUT <const> = "the fan-out over attached Pods"
+-- A kind that works on attached Pods: this server has none.
+local function fan_out(kind, risk, scopes, data_field, payload)
+  return {
+    risk = risk, scopes = scopes, task = true, data_field = data_field, payload = payload, run = function()
+      return nil, errors.new("OrchestratorDisabled", ("collect_events(kind=%q) works on the Pods that a server with the orchestrator is "
+        .. "attached to, and this one runs without. Collect from each process on its own."):format(kind))
+    end,
+  }
+end
 
 return tool {
   name = "collect_events", title = "Collect events",
@@ -227,8 +242,8 @@ return tool {
     ["wait-handles"] = require("collectors.wait_handles"),
     ["runtime-metrics"] = require("collectors.runtime_metrics"),
     ["allocations-sampled"] = require("collectors.allocations_sampled"),
-    sweep = later("low", "the sweep of five collectors at once", nil, "sweep", "SweepReport"),
-    distributed_trace = later("moderate", FAN_OUT, { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
-    replica_counters = later("low", FAN_OUT, { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
+    sweep = require("collectors.sweep").branch,
+    distributed_trace = fan_out("distributed_trace", "moderate", { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
+    replica_counters = fan_out("replica_counters", "low", { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
   },
 }

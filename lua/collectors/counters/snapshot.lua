@@ -40,7 +40,7 @@ local METER_ORDER <const> = { __order = { "meter", "instrument", "unit", "kind",
 local HISTOGRAM_ORDER <const> = { __order = { "count", "sum", "p50", "p95", "p99" } }
 
 --- CounterValue.
-local function counter_row(c)
+function M.counter_row(c)
   return setmetatable({
     provider = c.provider, name = c.name, displayName = c.display_name, value = c.series.last, unit = c.unit, kind = c.kind,
   }, COUNTER_ORDER)
@@ -67,11 +67,11 @@ local function rows_of(list, row, keep, limit)
 end
 
 --- All counters as CounterValue rows.
-function M.counters(artifact) return (rows_of(artifact.counters, counter_row)) end
+function M.counters(artifact) return (rows_of(artifact.counters, M.counter_row)) end
 
 --- The headline counters only.
 function M.headline(artifact)
-  return (rows_of(artifact.counters, counter_row, function(c) return headline[c.provider .. "/" .. c.name] end))
+  return (rows_of(artifact.counters, M.counter_row, function(c) return headline[c.provider .. "/" .. c.name] end))
 end
 
 --- Meter series as MeterInstrumentValue rows, at most `limit`; and how many the limit left out.

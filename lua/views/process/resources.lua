@@ -189,6 +189,24 @@ local function texts_of(notes)
   return json.array(texts)
 end
 
+--- ProcessResources of now, with the managed heap as somebody else has measured it; or nil, err. Opens no session.
+---@param target TargetProcess
+---@param heap integer?   bytes; nil: not known
+---@return table? report, table? err
+function M.now(target, heap)
+  local notes = {}
+  local row, err = sample(target.pid, notes)
+  if not row then return nil, err end
+  local status = proc.status(target.pid)
+  if not status or not status.rss_bytes then add_note(notes, "managedVsNative: the resident size is not known") end
+  local split = status and status.rss_bytes and M.split(status.rss_bytes, heap) or nil
+  if split and split.rssDominated then add_note(notes, NATIVE_NOTE) end
+  return setmetatable({
+    processId = target.pid, capturedAt = row.timestamp, fdCount = row.fdCount, fd = row.fd, sockets = row.sockets, limits = row.limits,
+    notes = texts_of(notes), managedVsNative = split,
+  }, ORDER)
+end
+
 --- inspect_process(view="resources").
 function M.run(ctx, args)
   local target, err = process.resolve(ctx, args.processId, { any = true })

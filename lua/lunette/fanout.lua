@@ -1,0 +1,47 @@
+-- SPDX-License-Identifier: MIT
+-- fanout: several prepared calls on one process at the same time. One that fails costs the others nothing; when the call that made them
+-- is cancelled, all are.
+local errors = require("lunette.errors")
+local loop = require("lunette.loop")
+
+local M = {}
+
+---@class FanoutResult
+---@field data table?     payload of the call
+---@field extras table?   its summary, handle, hints, signals
+---@field error LunetteError?
+
+-- The children report no progress of their own: the window that they share has one.
+local function quiet(ctx) return setmetatable({ progress = function() end }, { __index = ctx }) end
+
+-- What an await gave: data, extras or nil, err.
+local function result_of(task)
+  local data, extras = task:await()
+  if data == nil then return { error = errors.classify(extras or "no result and no reason") } end
+  return { data = data, extras = extras }
+end
+
+--- The tool of that name, or nil while there is none.
+function M.tool(name) return require("lunette.app").tools[name] end -- required late: app loads the tools
+
+--- Runs them, and waits for all. Results stand in the order of the calls.
+---@param ctx table
+---@param calls PreparedCall[]
+---@return FanoutResult[]?, table? err   nil, err only when the caller itself was cancelled
+function M.run(ctx, calls)
+  local tasks, child_ctx = {}, quiet(ctx)
+  loop.on_cleanup(function()
+    for _, task in ipairs(tasks) do task:cancel("the call that made it has ended") end
+  end)
+  for i, call in ipairs(calls) do
+    tasks[i] = loop.spawn(function() return call.tool:perform(child_ctx, call) end)
+  end
+  local results = {}
+  for i, task in ipairs(tasks) do
+    results[i] = result_of(task)
+    if loop.cancelled() then return nil, results[i].error or errors.new("Cancelled", "The call was cancelled.") end
+  end
+  return results
+end
+
+return M

@@ -1,0 +1,165 @@
+-- SPDX-License-Identifier: MIT
+-- The calls that are made of others, on live targets: the sweep, a batch, and a watch that captures.
+local captures = require("lunette.captures")
+local h = require("harness")
+local handles = require("lunette.handles")
+local scopes = require("lunette.scopes")
+
+local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
+local PARTS <const> = { "counters", "gc", "exceptions", "threadpool" }
+
+local function need(skip, runtime)
+  local built, why = h.build_target(runtime)
+  if not built then skip(why) end
+end
+
+--- A starving pool: the sweep judges it, and each part can be asked further.
+local function sweep(runtime)
+  return function(skip)
+    need(skip, runtime)
+    local target <close> = h.target(runtime, "starve")
+    local server <close> = h.server()
+    local envelope = h.ok(server:call("collect_events", { kind = "sweep", processId = target.pid, durationSeconds = 1 }))
+    h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+    local s = envelope.data.sweep
+    h.eq("critical", s.triage.assessment, "assessment")
+    h.eq(0, #s.failures, "failures " .. h.json.encode(s.failures))
+    h.ok(s.counters.duration >= "00:00:06", "a window of 6 s: " .. s.counters.duration)
+    h.ok(s.threadpool.totalEnqueueEvents >= 40, "the pool's part sees the queue fill: " .. s.threadpool.totalEnqueueEvents)
+    h.ok(s.resource.managedVsNative.gcHeapBytes > 100000, "the heap came from the counters")
+    h.ok(s.resource.fdCount > 10, "descriptors")
+    h.ok(not envelope.handle, "the envelope has no handle of its own")
+    for _, part in ipairs(PARTS) do
+      local view = h.ok(server:call("query_snapshot", { handle = s.handles[part] }))
+      h.ok(not view.error, part .. " can be asked further: " .. h.json.encode(view.error or {}))
+    end
+    h.ok(#envelope.hints > 0 and envelope.hints[1].priority == "high", "a next step")
+    h.ok(#h.json.encode(envelope.data) <= 16384, "a short answer")
+    h.no_session(target)
+  end
+end
+
+--- A process that ends within the sweep: what came before is answered, or all parts say that it ended.
+local function sweep_of_a_dying(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "idle")
+  local server <close> = h.server()
+  local call = h.loop.spawn(function() return server:call("collect_events", { kind = "sweep", processId = target.pid }) end)
+  h.wait_for("the sessions of the sweep", h.START_MS, function() return h.connections(target.pid) >= #PARTS end)
+  target:kill()
+  local envelope = h.ok(call:await(30000))
+  local text = h.json.encode(envelope)
+  h.ok(text:find("ProcessEnded", 1, true) or text:find("ProcessExited", 1, true), "it says that the process ended: " .. text:sub(1, 400))
+end
+
+--- Gen2 collections by each source that counts them.
+local function batch(runtime)
+  return function(skip)
+    need(skip, runtime)
+    local target <close> = h.target(runtime, "gcs", nil, { go = false })
+    local server <close> = h.server()
+    h.loop.sleep_ms(1600) -- old enough to be asked for counters
+    local requests = { { tool = "collect_events", kind = "gc" }, { tool = "collect_events", kind = "counters" },
+      { tool = "collect_sample", kind = "cpu-efficiency" } }
+    local started = h.loop.now_ms()
+    local call = h.loop.spawn(function()
+      return server:call("collect_batch", { requests = requests, processId = target.pid, durationSeconds = 5 })
+    end)
+    h.wait_for("the sessions of the batch", h.START_MS, function() return h.connections(target.pid) >= 2 end)
+    target:command("go", "^DONE")
+    local envelope = h.ok(call:await(60000))
+    h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+    h.ok(h.loop.now_ms() - started < 30000, "the entries share the window")
+    local results, evidence = envelope.data.results, envelope.data.gen2Evidence
+    h.eq("gc counters cpu-efficiency", ("%s %s %s"):format(results[1].kind, results[2].kind, results[3].kind), "order of the request")
+    h.eq("NotSupported", results[3].error.kind, "an entry that cannot run fails alone")
+    local gen2 = h.find(results[1].data.generations, { generation = 2 }).count
+    h.ok(gen2 >= 5, "Gen2 collections: " .. gen2)
+    h.eq(gen2, evidence.gcCollectorWindowCount, "gcCollectorWindowCount")
+    h.ok(h.find(results[2].data.counters, { name = "loh-size" }), "the counters that explain Gen2")
+    if runtime == "net8.0" then
+      h.ok(not evidence.meterProcessCumulative, "8 has no such Meter, and none is made up")
+    else
+      h.ok(evidence.meterProcessCumulative >= gen2, "the Meter counts since the start: " .. tostring(evidence.meterProcessCumulative))
+    end
+    for i = 1, 2 do h.ok(not h.ok(server:call("query_snapshot", { handle = results[i].handle })).error, "its handle works") end
+    h.no_session(target)
+  end
+end
+
+-- ---- triggerWhen: no tool announces a capture in this build, so the test does ------------------------------------------------------
+
+local function ctx()
+  return {
+    principal = scopes.principal("live", { "root" }), transport = "cli", era = "modern", can = function() return false end,
+    progress = function() end, state = {},
+  }
+end
+
+local function watch(target, more)
+  local collect_events = require("tools.collect_events")
+  local arguments = { kind = "counters", processId = target.pid, captureKind = "cpu-sample", sampleIntervalSeconds = 1 }
+  for name, value in pairs(more) do arguments[name] = value end
+  local _, envelope = assert(collect_events:invoke(ctx(), arguments))
+  h.ok(not envelope.error, "no error: " .. tostring(envelope.error and envelope.error.message))
+  return envelope.data.gatedCapture, envelope
+end
+
+local function with_capture(taken, body)
+  captures.announce("cpu-sample", { view = "top-methods", capture = function(_, process)
+    taken[#taken + 1] = process.pid
+    if #taken == 2 then return nil, { kind = "NotSupported", message = "the second one fails" } end
+    return { handle = handles.put { kind = "cpu-sample", artifact = {}, process_id = process.pid, process_start = process.start_time } }
+  end })
+  local ok, why = xpcall(body, debug.traceback)
+  captures.forget("cpu-sample")
+  if not ok then error(why, 0) end
+end
+
+local function trips(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "burn")
+  local taken = {}
+  with_capture(taken, function()
+    local started = h.loop.now_ms()
+    local gated, envelope = watch(target, { triggerWhen = "cpu>=10", windowSeconds = 120 })
+    h.ok(h.loop.now_ms() - started < 60000, "it returns when the last capture is taken")
+    h.eq(true, gated.tripped, "tripped")
+    h.eq(1, #gated.captures, "one capture")
+    h.eq(target.pid, taken[1], "of the target")
+    h.ok(gated.captures[1].triggerValue >= 10 and gated.peakValue >= gated.captures[1].triggerValue, "the values")
+    h.eq("cpu-sample", gated.captures[1].handleKind, "an ordinary handle")
+    local hint = envelope.hints[1]
+    h.eq("query_snapshot high", hint.nextTool .. " " .. hint.priority, "the first hint")
+    h.eq(gated.captures[1].handle, hint.suggestedArguments.handle, "and its handle")
+    local two = watch(target, { triggerWhen = "rssMb>1", windowSeconds = 60, maxCaptures = 2 })
+    h.eq(2, #two.captures, "two captures")
+    h.eq("NotSupported", two.captures[1].error and two.captures[1].error.kind, "a failed one is a record too")
+    h.ok(two.captures[2].handle, "and the watch goes on")
+  end)
+  h.no_session(target)
+end
+
+local function never_trips(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "idle")
+  local taken = {}
+  with_capture(taken, function()
+    local gated, envelope = watch(target, { triggerWhen = "cpu>1000", windowSeconds = 3 })
+    h.eq(false, gated.tripped, "tripped")
+    h.eq(0, #gated.captures + #taken, "captures")
+    h.ok(gated.samplesObserved >= 1, "samples: " .. gated.samplesObserved)
+    h.ok(envelope.summary:find("did not hold", 1, true), envelope.summary)
+  end)
+  h.no_session(target)
+end
+
+local cases = {
+  { "sweep of a process that dies", sweep_of_a_dying }, { "a watch that trips", trips },
+  { "a watch that never trips", never_trips },
+}
+for _, runtime in ipairs(RUNTIMES) do
+  cases[#cases + 1] = { "sweep, " .. runtime, sweep(runtime) }
+  cases[#cases + 1] = { "batch, " .. runtime, batch(runtime) }
+end
+return cases
