@@ -206,6 +206,7 @@ static bool pair(compiler *c, const probe_spec *s, pnode *n, int depth)
     if (n->by_stop.n && n->by_stop.n != n->by.n)
         return wrong(c, "%s: both sides of 'by' must have as many keys%s", s->name, "");
     if (!columns(c, &s->row, s->name, &n->row)) return false;
+    n->open_rows = s->top ? s->top : PROBE_OPEN_ROWS;
     /* The list of what is kept of a start grows while the children are read. */
     pcapture captures = {.e = mem_calloc(PROBE_COLUMNS_MAX, sizeof *captures.e),
                          .text = mem_calloc(PROBE_COLUMNS_MAX, sizeof *captures.text)};

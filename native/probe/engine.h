@@ -110,6 +110,7 @@ typedef enum px_op {
     PX_ENDS,
     PX_CONTAINS,
     PX_LIKE,
+    PX_SQL,
     PX_ENUM,
     PX_HEX,
     PX_TO_NUMBER,
@@ -155,6 +156,7 @@ struct pnode {
     const px *e, *weight, *pair_where;
     pcolumns row, by, by_stop;
     uint64_t start, stop; /* pair */
+    uint32_t open_rows;   /* pair: how many of the open ones are shown */
     pcolumns captured;    /* pair: what of a start is kept; the open row's columns first */
     uint32_t n, max, top, depth, each;
     int64_t every_ns;
@@ -375,6 +377,10 @@ static inline pv probe__value(pctx *c, const px *x)
     return x->op == PX_LITERAL ? x->value : probe__eval(c, x);
 }
 bool probe__text_utf8(pv v, buf *out);
+/* sql.c: the statement without its values, comments and needless blanks into out[cap], cap >= 4; what does not fit ends
+ * in
+ * "...". The statement is valid UTF-8, and so is what comes out. Returns the bytes written. */
+uint32_t probe__sql_plain(slice sql, uint8_t *out, uint32_t cap);
 /* Appends a value; tmp is overwritten. Stacks come as their number from 0 (probe_result numbers them anew). */
 void probe__tlv_value(pv v, buf *out, buf *tmp);
 

@@ -11,7 +11,8 @@
 #include "clr/clr.h"
 #include "probe/engine.h"
 
-#define TEXT_ARG_MAX 16384u /* bytes of a text that lower() and number() look at */
+#define TEXT_ARG_MAX 16384u /* bytes of a text that lower(), number() and sql() look at */
+#define SQL_BYTES    4000u  /* of what sql() gives: as a key it is whole */
 
 bool probe__text_utf8(pv v, buf *out)
 {
@@ -354,6 +355,20 @@ static pv enum_name(pctx *c, const px *x)
     return of_bytes(PV_TEXT8, slice_of(out, b->n));
 }
 
+/* What does not fit is cut: a statement of that length is told apart by its beginning. */
+static pv sql(pctx *c, pv v)
+{
+    if (!pv_is_text(v)) return pv_null();
+    if (v.n > TEXT_ARG_MAX) v.n = TEXT_ARG_MAX;
+    buf *b = &c->p->tmp;
+    buf_reset(b);
+    uint8_t *out = probe__text_utf8(v, b) ? scratch(c, SQL_BYTES) : NULL;
+    if (!out) return pv_null();
+    uint32_t n = probe__sql_plain(buf_view(b), out, SQL_BYTES);
+    c->p->scratch_n -= SQL_BYTES - n;
+    return of_bytes(PV_TEXT8, slice_of(out, n));
+}
+
 static pv hex(pctx *c, pv v)
 {
     uint8_t *out = v.type == PV_INT ? scratch(c, 19) : NULL;
@@ -469,6 +484,7 @@ static pv unary(pctx *c, uint8_t op, pv v)
         return v.type == PV_INT || v.type == PV_FLOAT ? pv_float(exp(v.type == PV_INT ? (double)v.i : v.f)) : pv_null();
     case PX_LEN: return pv_is_text(v) ? pv_int(v.type == PV_TEXT16 ? v.n / 2 : v.n) : pv_null();
     case PX_LOWER: return lower(c, v);
+    case PX_SQL: return sql(c, v);
     case PX_HEX: return hex(c, v);
     case PX_TO_NUMBER: return to_number(c, v);
     default: return pv_null();
@@ -562,6 +578,7 @@ pv probe__eval(pctx *c, const px *x)
     case PX_EXP:
     case PX_LEN:
     case PX_LOWER:
+    case PX_SQL:
     case PX_HEX:
     case PX_TO_NUMBER: return unary(c, x->op, probe__value(c, x->arg[0]));
     case PX_WITHIN: return pv_bool(probe__pair_is_open(c, slice_of(x->value.p, x->value.n)));

@@ -258,24 +258,12 @@ static const struct {
     const char *name;
     px_op op;
     uint8_t min, max;
-} FUNCTIONS[] = {{"if", PX_IF, 3, 3},
-                 {"coalesce", PX_COALESCE, 1, 4},
-                 {"min", PX_MIN, 2, 2},
-                 {"max", PX_MAX, 2, 2},
-                 {"abs", PX_ABS, 1, 1},
-                 {"floor", PX_FLOOR, 1, 1},
-                 {"exp", PX_EXP, 1, 1},
-                 {"bit", PX_BIT, 2, 2},
-                 {"len", PX_LEN, 1, 1},
-                 {"lower", PX_LOWER, 1, 1},
-                 {"starts", PX_STARTS, 2, 2},
-                 {"ends", PX_ENDS, 2, 2},
-                 {"contains", PX_CONTAINS, 2, 2},
-                 {"like", PX_LIKE, 2, 2},
-                 {"enum", PX_ENUM, 1, 1},
-                 {"hex", PX_HEX, 1, 1},
-                 {"number", PX_TO_NUMBER, 1, 1},
-                 {"within", PX_WITHIN, 1, 1}};
+} FUNCTIONS[] = {
+    {"if", PX_IF, 3, 3},     {"coalesce", PX_COALESCE, 1, 4}, {"min", PX_MIN, 2, 2},      {"max", PX_MAX, 2, 2},
+    {"abs", PX_ABS, 1, 1},   {"floor", PX_FLOOR, 1, 1},       {"exp", PX_EXP, 1, 1},      {"bit", PX_BIT, 2, 2},
+    {"len", PX_LEN, 1, 1},   {"lower", PX_LOWER, 1, 1},       {"sql", PX_SQL, 1, 1},      {"starts", PX_STARTS, 2, 2},
+    {"ends", PX_ENDS, 2, 2}, {"contains", PX_CONTAINS, 2, 2}, {"like", PX_LIKE, 2, 2},    {"enum", PX_ENUM, 1, 1},
+    {"hex", PX_HEX, 1, 1},   {"number", PX_TO_NUMBER, 1, 1},  {"within", PX_WITHIN, 1, 1}};
 
 /* within("name"): the name is looked up when events come, since the pair may be declared behind this. */
 static const px *within(parser *p, px *x)
@@ -306,7 +294,7 @@ static const px *call(parser *p, slice name)
         return fail(
             p,
             "there is no function %s (there are if coalesce min max abs floor exp bit len lower starts ends contains "
-            "like enum hex number within)",
+            "like sql enum hex number within)",
             word);
     next(p); /* the bracket */
     px *x = node(p, FUNCTIONS[i].op);

@@ -49,7 +49,7 @@ typedef enum probe_op {
 #define PROBE_TEXT_MAX       4096u  /* bytes of a text in a key, and in a row when the program does not say */
 #define PROBE_ROW_TEXT_MAX   65536u /* the most that a program may say */
 #define PROBE_OPEN_MAX       65536u
-#define PROBE_OPEN_ROWS      200
+#define PROBE_OPEN_ROWS      200 /* of a pair that does not say how many */
 #define PROBE_BUCKETS_MAX    3600
 #define PROBE_STACKS_MAX     65536u
 #define PROBE_MEMORY_DEFAULT ((size_t)64 << 20)
@@ -86,7 +86,7 @@ struct probe_spec {
     const double *quantiles; /* percentiles, 0 to 100 */
     size_t n_quantiles;
     uint32_t n;        /* first, last, top: rows */
-    uint32_t max, top; /* 0: the default */
+    uint32_t max, top; /* 0: the default; top of a pair: rows of what stayed open */
     int64_t every_ns;  /* timeline */
     bool nested, open; /* pair; open: rows of what had no stop are wanted */
     probe_texts skip;  /* group: leading frames that begin so are left out */

@@ -354,7 +354,8 @@ static void put_open_rows(writer *w, const pnode *n, const ppair *s)
             all[k++] = o;
     if (all) qsort(all, k, sizeof *all, older);
     row_arg arg = {w, &n->row};
-    for (uint32_t i = 0; i < k && i < PROBE_OPEN_ROWS; i++)
+    const uint32_t max = n->open_rows;
+    for (uint32_t i = 0; i < k && i < max; i++)
         if (all[i]->row) put_row(&arg, all[i]->row);
     free(all);
     tlv_mark(w->out, TLV_END);

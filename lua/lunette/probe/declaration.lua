@@ -13,7 +13,7 @@ local COMMON <const> = { "op", "on", "where" }
 local KEYS <const> = {
   count = {}, sum = { "expr" }, min = { "expr" }, max = { "expr" }, stats = { "expr" }, quantiles = { "expr", "quantiles" },
   value = { "expr" }, distinct = { "expr", "max" }, first = { "n", "row" }, last = { "n", "row" }, top = { "n", "expr", "row" },
-  group = { "by", "weight", "top", "max", "keep", "frames" }, pair = { "start", "stop", "by", "nested", "open", "keep" },
+  group = { "by", "weight", "top", "max", "keep", "frames" }, pair = { "start", "stop", "by", "nested", "open", "top", "keep" },
   timeline = { "every", "max", "keep" }, filter = { "keep" }, each = { "fn", "row" },
 }
 local FRAMES_KEYS <const> = { "skip", "depth" }

@@ -133,10 +133,12 @@ describe("probe.run over a recording", function()
       },
       first = probe.first(2, { number = "number", text = "text" }, { on = "ping" }),
       last = probe.last(2, { number = "number" }, { on = "ping" }),
+      never = probe.pair { start = "start", stop = "ping", by = { start = "id", stop = "text" }, open = { id = "id" }, top = 3 },
       slices = probe.timeline { every = "10s", keep = { pings = probe.count { on = "ping" } } },
     })
     local o = r.orders
     assert.same({ 100, 0, 0, 0, {} }, { o.pairs, o.unmatched, o.open, o.wrong, o.open_rows })
+    assert.same({ 100, { { id = 1 }, { id = 2 }, { id = 3 } } }, { r.never.open, r.never.open_rows })
     assert.equal(4, #o.kinds.rows)
     for _, row in ipairs(o.kinds.rows) do assert.same({ 25, 25 }, { row.n, row.us.n }) end
     assert.same({ 2, 100, 98 }, { #o.longest.rows, o.longest.seen, o.longest.dropped })
