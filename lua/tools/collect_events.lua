@@ -151,8 +151,8 @@ return tool {
     {
       "traceFilePath", "string?",
       applies_to = {
-        "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "jit", "threadpool", "contention", "startup",
-        "wait-handles", "runtime-metrics", "allocations-sampled",
+        "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "activities", "logs", "jit", "threadpool",
+        "contention", "startup", "wait-handles", "runtime-metrics", "allocations-sampled",
       },
       excludes = { "processId" },
       note = "A recorded .nettrace file instead of a process.",
@@ -229,8 +229,8 @@ return tool {
     datas = require("collectors.datas"),
     catalog = require("collectors.catalog"),
     event_source = require("collectors.event_source"),
-    activities = later("moderate", "collecting activities", nil, "activities", "ActivityCapture"),
-    logs = later("moderate", "collecting log messages", nil, "logs", "LogSnapshot"),
+    activities = require("collectors.activities"),
+    logs = require("collectors.logs"),
     jit = require("collectors.jit"),
     threadpool = require("collectors.threadpool"),
     contention = require("collectors.contention"),
