@@ -79,7 +79,8 @@ local function artifact_of(source, args, result, pairing, induction)
   return {
     process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = window.started_unix_ms,
     duration_ms = (summary.duration_ns or 0) / 1e6, requested_ms = not source.path and args.durationSeconds * 1000 or nil,
-    start_unix_ns = summary.start_unix_ns or window.started_unix_ms * 1000000, collections = c, suspensions = s,
+    start_unix_ns = summary.start_unix_ns or window.started_unix_ms * 1000000, start_mono_ns = summary.start_mono_ns,
+    collections = c, suspensions = s,
     heap = {
       rows = result.heap.rows, dropped = result.heap.seen - #result.heap.rows, first = result.heap.rows[1],
       last = result.last_heap.rows[1],

@@ -55,6 +55,7 @@ local events = {}
 ---@field pid? integer
 ---@field pointer_size? integer
 ---@field start_unix_ns? integer
+---@field start_mono_ns? integer   the same moment by the events' clock
 ---@field processors? integer
 ---@field collect_version? integer
 ---@field saved_bytes? integer

@@ -223,6 +223,7 @@ void event_lua__push_summary(lua_State *L, source *s)
     if (sum.pid >= 0) set_int(L, "pid", sum.pid);
     if (sum.pointer_size) set_int(L, "pointer_size", sum.pointer_size);
     if (sum.start_unix_ns) set_int(L, "start_unix_ns", sum.start_unix_ns);
+    if (sum.start_mono_ns) set_int(L, "start_mono_ns", sum.start_mono_ns);
     if (sum.processors >= 0) set_int(L, "processors", sum.processors);
     if (sum.collect_version) set_int(L, "collect_version", sum.collect_version);
     if (sum.saved_bytes) set_int(L, "saved_bytes", (int64_t)sum.saved_bytes);

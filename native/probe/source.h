@@ -76,7 +76,8 @@ typedef struct source_summary {
     int64_t duration_ns;   /* live: from the start to the wish to stop (or the end); file: time of the last event */
     int64_t pid;           /* as the stream tells, in the target's namespace; -1: not told */
     uint32_t pointer_size; /* 0: not told */
-    int64_t start_unix_ns; /* 0: not told */
+    int64_t start_unix_ns; /* 0: not told; no finer than the millisecond */
+    int64_t start_mono_ns; /* the same moment by the clock of the events, which all sessions of a machine share */
     int32_t processors;    /* -1: not told */
     int collect_version;   /* live: CollectTracing 2..6; else 0 */
     uint64_t saved_bytes;  /* into save_to */

@@ -29,6 +29,7 @@ static void totals(source *s)
     sum->processors = t ? t->processors : -1;
     sum->pointer_size = t ? t->pointer_size : 0;
     sum->start_unix_ns = t ? t->sync_unix_ns : 0;
+    sum->start_mono_ns = t && t->frequency > 0 ? (int64_t)((__int128)t->sync_ticks * 1000000000 / t->frequency) : 0;
     int64_t until = s->wish_ns ? s->wish_ns : mono_ns();
     int64_t last_ns = t && s->last_ts ? nt_ns(t, s->last_ts) : 0;
     sum->duration_ns = s->live ? until - s->started_ns : last_ns > 0 ? last_ns : 0;

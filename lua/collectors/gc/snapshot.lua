@@ -16,6 +16,7 @@ M.BOUNDS = { 1, 10, 100, 1000, 2147483647 }
 ---@field duration_ms number       as observed
 ---@field requested_ms number?     as asked; nil for a recording
 ---@field start_unix_ns integer    of the time 0 of all rows
+---@field start_mono_ns integer?   the same by the events' clock
 ---@field collections table        collectors.gc.collections, finished
 ---@field suspensions table        collectors.gc.suspensions, finished
 ---@field heap { rows: table[], dropped: integer, first: table?, last: table? }   HeapStats in bytes, oldest first
