@@ -12,6 +12,7 @@ local options = require("lunette.options")
 local proc = require("lunette.proc")
 local render = require("lunette.render")
 local scopes = require("lunette.scopes")
+local site = require("lunette.site")
 local sys = require("lunette.sys")
 local text = require("lunette.text")
 
@@ -31,7 +32,7 @@ the program's own, signals reach it, and its exit code is ours. When it has ende
   --json            write the report as JSON
   --with NAME=VALUE a parameter of the collector, as for lunette call collect_events; may be given several times
   --approve         run a collector that disturbs the program without a preview
-  --scripts DIR     load a folder of site scripts; may be given several times
+  --site DIR        a folder of site scripts, above /etc/lunette and ~/.config/lunette; may be given several times
   --config FILE     a Lua configuration file
   --resume PID      let a runtime go on that waits at its own socket (started with DOTNET_DefaultDiagnosticPortSuspend=1)
 
@@ -45,7 +46,7 @@ local EXIT_OK <const>, EXIT_ERROR <const>, EXIT_USAGE <const>, EXIT_DENIED <cons
 local SIGNAL_BASE <const> = 128
 local KNOWN <const> = {
   ["--collect"] = "value", ["--duration"] = "value", ["--output"] = "value", ["-o"] = "value", ["--json"] = "flag", ["--with"] = "list",
-  ["--approve"] = "flag", ["--scripts"] = "list", ["--config"] = "value", ["--resume"] = "value",
+  ["--approve"] = "flag", ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value", ["--resume"] = "value",
 }
 local TO_THE_END_S <const> = 7 * 24 * 3600 -- without --duration: longer than any program that is started to be watched
 local CONNECT_S <const> = 24 * 3600        -- a runtime may come late, as the child of a script does
@@ -361,7 +362,7 @@ function M.main(args)
   if #command == 0 or command[1] == "" then return complain("what is to be run? lunette run --help tells more") end
   local cfg = config.load({ file = opts.config })
   if cfg.fatal then return complain(cfg.fatal) end
-  app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })
+  app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   loop.on_cleanup(handles.clear)
   local plan
   plan, why = plan_of(opts, command)

@@ -12,6 +12,7 @@ local mcp = require("lunette.mcp")
 local metrics = require("lunette.metrics")
 local options = require("lunette.options")
 local scopes = require("lunette.scopes")
+local site = require("lunette.site")
 local sys = require("lunette.sys")
 
 local M = {}
@@ -26,7 +27,7 @@ Serves the Model Context Protocol at http://ADDRESS:PORT/mcp (default 127.0.0.1:
   --stdio               speak over standard input and output; then nothing else is written there, and HTTP is served only with --http
   --tls-cert FILE       certificate chain (PEM), with
   --tls-key FILE        its private key: serve HTTPS. Needed, like a token, on an address that other machines can reach
-  --scripts DIR         load a folder of site scripts (tools/, views/KIND/, playbooks/, *.lua); may be given several times
+  --site DIR            a folder of site scripts, above /etc/lunette and ~/.config/lunette; may be given several times
   --config FILE         a Lua configuration file; environment variables win over it
   --allow-host NAME     a Host header to accept beside the loopback names; may be given several times
   --allow-origin URL    a browser origin to accept; may be given several times
@@ -39,7 +40,7 @@ With none, a token is made at start and written to the log (standard error). SIG
 local EXIT_USAGE <const> = 2
 local KNOWN <const> = {
   ["--http"] = "value", ["--urls"] = "value", ["--stdio"] = "flag", ["--tls-cert"] = "value", ["--tls-key"] = "value",
-  ["--scripts"] = "list", ["--config"] = "value", ["--allow-host"] = "list", ["--allow-origin"] = "list", ["--health-check"] = "flag",
+  ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value", ["--allow-host"] = "list", ["--allow-origin"] = "list", ["--health-check"] = "flag",
 }
 local MAX_PEM <const> = 1024 * 1024
 local HEALTH_TIMEOUT_S <const> = 3
@@ -194,7 +195,7 @@ function M.main(args)
   local tls
   tls, why = tls_of(cfg, opts)
   if not tls then return complain(why) end
-  app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })
+  app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   publish_protocol_metrics()
   app.start()
   loop.on_cleanup(handles.clear)

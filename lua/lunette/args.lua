@@ -95,15 +95,18 @@ local function set_of(list)
   return set
 end
 
---- Checks a declared parameter once and completes it.
-local function compile_one(p, where)
+--- Checks a declared parameter once; gives it completed.
+local function compile_one(declared, where)
+  local p = {}
+  for k, v in pairs(declared) do p[k] = v end
   p.name, p.type = p.name or p[1], p.type or p[2]
   if type(p.name) ~= "string" or type(p.type) ~= "string" then error(where .. ": a parameter is { \"name\", \"type\", … }", 4) end
   p.base = p.type:gsub("%?$", "")
   if not TYPES[p.base] then error(("%s: parameter %s has the unknown type %s"):format(where, p.name, p.type), 4) end
   p.applies, p.needed_for = set_of(p.applies_to), set_of(p.required_for)
-  if p.fields then
-    for _, field in ipairs(p.fields) do compile_one(field, where .. "." .. p.name) end
+  if declared.fields then
+    p.fields = {}
+    for i, field in ipairs(declared.fields) do p.fields[i] = compile_one(field, where .. "." .. p.name) end
   end
   return p
 end
@@ -118,8 +121,8 @@ end
 ---@return Params
 function M.compile(declared, where)
   local params = { list = {}, by_name = {}, names = {}, where = where }
-  for i, p in ipairs(declared or {}) do
-    compile_one(p, where)
+  for i, one in ipairs(declared or {}) do
+    local p = compile_one(one, where)
     if params.by_name[p.name] then error(where .. ": parameter " .. p.name .. " is declared twice", 3) end
     params.list[i], params.by_name[p.name], params.names[i] = p, p, p.name
   end

@@ -1,10 +1,17 @@
 -- SPDX-License-Identifier: MIT
 -- collector: what collect_events can collect. A file in lua/collectors/ declares one kind: how its window is collected, what of it is
 -- answered inline, and what stands out. Where the events come from, the handle and the envelope are the same for all, and done here.
+local declaration = require("lunette.probe.declaration")
+local declare = require("lunette.declare")
 local errors = require("lunette.errors")
 local handles = require("lunette.handles")
+local json = require("lunette.json")
+local numbers = require("lunette.numbers")
+local probe = require("lunette.probe")
 local process = require("lunette.process")
 local recordings = require("collectors.recordings")
+local rules = require("lunette.rules.index")
+local signal = require("lunette.signal")
 
 local M = {}
 
@@ -30,11 +37,6 @@ local M = {}
 ---@field signals? fun(artifact: table, handle_id: string): table[]
 ---@field hints? fun(artifact: table, handle_id: string, pid: integer?, args: table): table[]
 
-local NEEDED <const> = {
-  kind = "string", handle = "string", data_field = "string", payload = "string",
-  collect = "function", inline = "function", summary = "function",
-}
-
 --- Where the events come from: { process = … } or { path = … }.
 ---@return CollectorSource?, table? err
 function M.source(ctx, args)
@@ -54,6 +56,7 @@ local function run(declared, ctx, args)
   local artifact
   artifact, err = declared.collect(ctx, source, args)
   if not artifact then return nil, err end
+  artifact.notes = artifact.notes or {}
   artifact.origin = artifact.origin or (source.path and "trace" or "live")
   local live = source.process
   local handle = handles.put {
@@ -64,25 +67,128 @@ local function run(declared, ctx, args)
       arguments = { kind = declared.kind, processId = live and live.pid or nil, traceFilePath = args.traceFilePath },
     },
   }
+  local pid = live and live.pid
+  local signals = signal.of_capture(handle.kind, artifact, handle.id, declared.signals and declared.signals(artifact, handle.id))
   return declared.inline(artifact, args, handle), {
-    summary = declared.summary(artifact, source, args), process = live, handle = handle,
-    signals = declared.signals and declared.signals(artifact, handle.id) or nil,
-    hints = declared.hints and declared.hints(artifact, handle.id, live and live.pid, args) or nil,
+    summary = declared.summary(artifact, source, args), process = live, handle = handle, signals = signals,
+    hints = rules.hints(handle.kind, { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid },
+      declared.hints and declared.hints(artifact, handle.id, pid, args)),
   }
 end
 
---- Declares a collector; gives the branch of collect_events.
----@param declared Collector
-function M.collector(declared)
-  for name, wanted in pairs(NEEDED) do
-    if type(declared[name]) ~= wanted then error(("collector: '%s' must be a %s"):format(name, wanted), 2) end
-  end
+-- ---- what a declaration of reducers needs no code for -----------------------------------------------------------------------------------
+
+local function described(source, result)
+  local summary = result.window.summary
   return {
-    kind = declared.kind, risk = declared.risk or "low", max_risk = declared.max_risk, scopes = declared.scopes or { "eventpipe" },
-    task = true, data_field = declared.data_field, payload = declared.payload, check = declared.check,
-    run = function(ctx, args) return run(declared, ctx, args) end,
+    process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = result.window.started_unix_ms,
+    duration_ms = source.path and (summary.duration_ns or 0) / 1e6 or result.window.elapsed_ms,
   }
 end
+
+-- A program as the engine takes it, from its declaration or from probe.program.
+local function compiled(program)
+  if type(program) == "table" and type(program.keep) == "table" and program.keep[1] then return program end
+  return declaration.compile(program)
+end
+
+-- collect of a collector that declares a program.
+local function collect_program(declared, fixed)
+  return function(ctx, source, args)
+    local program, err = fixed
+    if not program then
+      program, err = declared.program(args)
+      if not program then return nil, err end
+      program, err = compiled(program)
+      if not program then return nil, errors.new("Internal", ("The collector %s: %s"):format(declared.kind, err), { hints = {} }) end
+    end
+    local result
+    result, err = probe.run(ctx, program, {
+      process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, message = "Collecting " .. declared.kind,
+    })
+    if not result then return nil, err end
+    local empty = source.path and M.empty_recording(source.path, result.window.summary)
+    if empty then return nil, empty end
+    local artifact, rows = described(source, result), nil
+    if declared.rows then
+      rows, err = declared.rows(result, args)
+      if not rows then return nil, err end
+    end
+    for name, value in pairs(rows or {}) do artifact[name] = value end
+    for _, node in ipairs(rows and {} or program.keep) do artifact[node.name] = result[node.name] end
+    artifact.stacks = artifact.stacks or result.stacks
+    artifact.notes, artifact.cost = artifact.notes or result.notes or {}, result.cost
+    return artifact
+  end
+end
+
+local OWN <const> = {
+  origin = true, process_id = true, process_start = true, started_unix_ms = true, duration_ms = true, notes = true, cost = true,
+}
+
+-- inline of a collector that declares none: the artifact as it is.
+local function inline_all(artifact)
+  local out = {
+    processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
+  }
+  for name, value in pairs(artifact) do
+    if not OWN[name] and type(value) ~= "function" then out[name] = value end
+  end
+  out.notes = json.array({ table.unpack(artifact.notes or {}) })
+  return setmetatable(out, { __order = { "processId", "startedAt", "duration" } })
+end
+
+local function at_path(artifact, path)
+  local value = artifact
+  for name in path:gmatch("[^.]+") do
+    if type(value) ~= "table" then return nil end
+    value = value[name]
+    if value == nil and math.tointeger(tonumber(name)) then value = nil end
+  end
+  return value
+end
+
+local function shown(value)
+  if math.type(value) == "float" then return value == math.floor(value) and ("%d"):format(value) or ("%.1f"):format(value) end
+  return value == nil and "?" or tostring(value)
+end
+
+-- "{orders.pairs} orders in {duration_s} s." with what the artifact holds.
+local function sentence(template)
+  return function(artifact)
+    return (template:gsub("{([%w_.]+)}", function(path)
+      if path == "duration_s" then return shown(artifact.duration_ms / 1000) end
+      return shown(at_path(artifact, path))
+    end))
+  end
+end
+
+local function complete(declared, at)
+  local full = setmetatable({}, { __index = declared })
+  full.handle = declared.handle or declared.kind
+  if type(full.handle) == "table" then full.handle = full.handle.name end
+  local fixed
+  if type(declared.program) == "table" then
+    local why
+    fixed, why = compiled(declared.program)
+    if not fixed then declare.fail({ { path = "program", message = why } }, at) end
+  end
+  full.collect = declared.collect or collect_program(declared, fixed)
+  full.inline = declared.inline or inline_all
+  full.summary = declared.summary or ("A window of {duration_s} s of " .. declared.kind .. ".")
+  if type(full.summary) == "string" then full.summary = sentence(full.summary) end
+  return full
+end
+
+--- Declares a collector; gives the branch of collect_events (docs/writing-collectors.md).
+M.collector = declare.constructor("collector", function(declared, at)
+  local full = complete(declared, at)
+  return {
+    kind = declared.kind, risk = declared.risk or "low", max_risk = declared.max_risk, scopes = declared.scopes or { "eventpipe" },
+    task = true, data_field = declared.data_field or declared.kind, payload = declared.payload, check = declared.check,
+    description = declared.description, run = function(ctx, args) return run(full, ctx, args) end,
+  }
+end)
 
 --- What a recording tells that holds no event at all, as an error; nil when it holds some.
 ---@param path string

@@ -69,7 +69,8 @@ local KEYS <const> = {
   { "KUBERNETES_NAMESPACE", "string", nil, "Namespace in export provenance." }, { "POD_NAME", "string", nil, "Pod in export provenance." },
   { "HOSTNAME", "string", nil, "Pod in export provenance." }, { "NODE_NAME", "string", nil, "Node in export provenance." },
   { "LUNETTE_CONFIG", "string", nil, "A Lua configuration file." },
-  { "LUNETTE_SCRIPTS", "string", nil, "Folders with site scripts, separated by colons." },
+  { "LUNETTE_SITE", "string", nil, "Folders of site scripts, separated by colons, above /etc/lunette and ~/.config/lunette." },
+  { "LUNETTE_SCRIPTS", "string", nil, "Another name of LUNETTE_SITE." },
   { "LUNETTE_TLS_CERT", "string", nil, "Certificate chain (PEM)." }, { "LUNETTE_TLS_KEY", "string", nil, "Private key (PEM)." },
 }
 

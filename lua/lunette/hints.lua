@@ -30,6 +30,9 @@ local runs = {} -- name of a tool -> function(arguments) -> boolean
 ---@param can_run fun(arguments: table): boolean
 function M.announce(tool, can_run) runs[tool] = can_run end
 
+--- Tells that a tool is gone.
+function M.retract(tool) runs[tool] = nil end
+
 --- The hints as they are given out: at most MAX; those that this version cannot follow say so and stand behind the others.
 ---@param list table[]
 ---@return table[]

@@ -23,7 +23,7 @@ local function parse_option(word)
 end
 
 local function parse_view(spec, kind)
-  local name, options, payload = spec:match("^([%w%-%+]+)(%b())=(.+)$")
+  local name, options, payload = spec:match("^([%w%-%+]+)(%b())=?(.*)$")
   if not name then error("kinds: cannot read the view " .. spec) end
   local view = { name = name, payload = payload, options = {}, order = {} }
   for word in options:sub(2, -2):gmatch("%S+") do
@@ -72,20 +72,65 @@ function M.add(declared)
   declarations[declared.name], by_name[declared.name] = declared, nil
 end
 
+--- A kind of the product.
 ---@return Kind?
-function M.get(name)
-  if name == nil then return nil end
+function M.base(name)
   if not by_name[name] and declarations[name] then by_name[name] = compile(declarations[name]) end
   return by_name[name]
 end
 
---- The names of all kinds, in the order of the contract.
-function M.names() return { table.unpack(ordered) } end
+--- The declaration of a kind of the product, or nil.
+function M.declaration(name) return declarations[name] end
+
+--- A kind with the views of layers: those that its declaration does not list are added. nil when nothing differs.
+---@param declared table     a declaration of a kind
+---@param views table[]      declarations of views
+---@return Kind?
+function M.with(declared, views)
+  local all, listed, default = { table.unpack(declared.views) }, {}, declared.default_view
+  local more = setmetatable({ views = all, view_scopes = {}, view_risk = {} }, { __index = declared })
+  for name, needed in pairs(declared.view_scopes or {}) do more.view_scopes[name] = needed end
+  for name, risk in pairs(declared.view_risk or {}) do more.view_risk[name] = risk end
+  for _, spec in ipairs(all) do listed[spec:match("^([%w%-%+]+)") or ""] = true end
+  for _, v in ipairs(views) do
+    if not listed[v.name] then
+      all[#all + 1] = ("%s(%s)=%s"):format(v.name, table.concat(v.options or {}, " "), v.payload or "")
+      listed[v.name] = true
+    end
+    more.view_scopes[v.name], more.view_risk[v.name] = v.scopes or more.view_scopes[v.name], v.risk or more.view_risk[v.name]
+    if v.default then default = v.name end
+  end
+  if #all == 0 then return nil end
+  more.default_view = default or listed.summary and "summary" or all[1]:match("^([%w%-%+]+)")
+  return compile(more)
+end
+
+local layered -- () -> the generation of this call, once there is one
+
+--- Tells where the kinds of layers are found: fn() -> { kinds = {name -> Kind}, kind_names = {…} }.
+function M.use(fn) layered = fn end
+
+---@return Kind?
+function M.get(name)
+  if name == nil then return nil end
+  local found = layered and layered().kinds[name]
+  return found or M.base(name)
+end
+
+--- The names of the product's kinds.
+function M.base_names() return { table.unpack(ordered) } end
+
+--- The names of all kinds, in the order of the contract; then those of layers.
+function M.names()
+  local names = { table.unpack(ordered) }
+  local more = layered and layered().kind_names or {}
+  return table.move(more, 1, #more, #names + 1, names)
+end
 
 --- The hint that makes a new handle of that kind.
 ---@return string tool, table arguments
 function M.collector(name)
-  local kind = declarations[name]
+  local kind = layered and layered().kinds[name] or declarations[name]
   if not kind then return "inspect_process", { view = "list" } end
   local arguments = {}
   for k, v in pairs(kind.collector.arguments or {}) do arguments[k] = v end
@@ -93,7 +138,7 @@ function M.collector(name)
 end
 
 --- A kind by the name or the nearest spelling of it, for messages.
-function M.did_you_mean(name) return text.did_you_mean(name, ordered) end
+function M.did_you_mean(name) return text.did_you_mean(name, M.names()) end
 
 local function events(name, kind, artifact, risk, views, more)
   local declared = {
@@ -162,6 +207,10 @@ events("runtime-metrics-snapshot", "runtime-metrics", "RuntimeMetricsSnapshot", 
   { "summary()=RuntimeMetricsSummaryView", "timeline(topN)=RuntimeMetricsTimelineView" })
 events("allocations-sampled-snapshot", "allocations-sampled", "AllocationsSampledSnapshot", "low",
   { "summary(topN)=AllocationsSampledByTypeView", "bySite(topN)=AllocationsSampledBySiteView" })
+events("http-phases-snapshot", "http-phases", "HttpPhasesSnapshot", "moderate", {
+  "summary(topN)=HttpPhasesSummaryView", "slowest(topN)=HttpPhaseRequestsView", "byHost(topN)=HttpPhasesByHostView",
+  "byPhase()=HttpPhasesByPhaseView", "redirects(topN)=HttpPhasesRedirectsView", "failures(topN)=HttpPhasesFailuresView",
+  "inFlight(topN)=HttpPhaseRequestsView" })
 
 M.add {
   name = "heap-snapshot", artifact = "HeapSnapshotArtifact", wrapper = "HeapSnapshotQueryResult", scopes = { "heap-read" },

@@ -1,15 +1,22 @@
 -- SPDX-License-Identifier: MIT
 -- playbooks: prompts from Markdown files with a short header. One file is one prompt; its name is the file's (docs/writing-tools.md).
+local declare = require("lunette.declare")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
+local generation = require("lunette.generation")
+local handles = require("lunette.handles")
 local json = require("lunette.json")
+local kinds = require("lunette.kinds")
 local numbers = require("lunette.numbers")
+local text = require("lunette.text")
 
 local M = {}
 
-local MAX_BYTES <const> = 64 * 1024
+M.MAX_BYTES = 64 * 1024
 local MAX_FILES <const> = 64
 local MAX_ARGUMENT <const> = 2000 -- bytes of one argument
+local HEADER_KEYS <const> = { "title", "description", "arguments" }
+local NEEDED <const> = { "title", "description" }
 
 local function parse_argument(line)
   local name, default, description = line:match("^%s+([%w_]+)%s*=%s*(%S+)%s*:%s*(.+)$")
@@ -17,48 +24,208 @@ local function parse_argument(line)
   return name and { name = name, default = default, description = description }
 end
 
--- Header lines -> { title, description, arguments }.
-local function parse_header(header, where)
-  local out, inside = { arguments = {} }, false
+-- Header lines -> { title, description, arguments }. report(line, message)
+local function parse_header(header, report)
+  local out, inside, n = { arguments = {} }, false, 1
   for line in (header .. "\n"):gmatch("(.-)\n") do
+    n = n + 1
     local key, value = line:match("^(%w+):%s*(.-)%s*$")
-    if line:match("^%s*$") then
-      inside = inside and true
-    elseif key == "arguments" then
+    if key == "arguments" then
       inside = true
     elseif key == "title" or key == "description" then
       out[key], inside = value, false
-    else
+    elseif key then
+      report(n, ("the header has no %s.%s"):format(text.quote(key), text.did_you_mean(key, HEADER_KEYS)))
+    elseif not line:match("^%s*$") then
       local argument = inside and parse_argument(line)
-      if not argument then return nil, errors.new("InvalidArgument", ("%s: cannot read the header line %q"):format(where, line)) end
-      out.arguments[#out.arguments + 1] = argument
+      if argument then
+        out.arguments[#out.arguments + 1] = argument
+      else
+        report(n, ("cannot read the header line %q: expected title:, description:, or arguments: and below it, indented, NAME: what it "
+          .. "is, or NAME = DEFAULT: what it is"):format(line))
+      end
     end
   end
-  if not out.title or not out.description then
-    return nil, errors.new("InvalidArgument", where .. ": the header needs title and description")
+  for _, key in ipairs(NEEDED) do
+    if not out[key] then report(1, ("the header needs %s:"):format(key)) end
   end
   return out
 end
 
---- Reads a playbook: header between two lines of ---, then the text.
+-- ---- expressions --------------------------------------------------------------------------------------------------------------------
+
+-- {{WORD:REST}}: facts of what is installed and of what was captured. Each gives a text, "" when there is nothing.
+local FACTS = {}
+
+--- {{handle:KIND}}: the newest living handle of that kind.
+FACTS.handle = {
+  words = function() return kinds.names() end,
+  value = function(kind)
+    local entry = handles.latest(kind)
+    return entry and entry.id or ""
+  end,
+}
+
+--- {{views:KIND}}: the views of a kind of handle.
+FACTS.views = {
+  words = function() return kinds.names() end,
+  value = function(kind)
+    local found = kinds.get(kind)
+    return found and table.concat(found.view_names, ", ") or ""
+  end,
+}
+
+-- The rules of this generation by their names.
+local function rules()
+  return generation.current():derived("playbooks.rules", function(g)
+    local map = {}
+    for _, rule in ipairs(g:list("rules")) do
+      local known = declare.of(rule)
+      local declared = known and known.declared or rule
+      if type(declared.name) == "string" then map[declared.name] = declared end
+    end
+    return map
+  end)
+end
+
+--- {{rule:NAME}}, {{rule:NAME/FIELD}}, {{rule:NAME/levels.elevated}}: what a rule says.
+FACTS.rule = {
+  words = function()
+    local list = {}
+    for name in pairs(rules()) do list[#list + 1] = name end
+    return list
+  end,
+  value = function(what)
+    local name, path = what:match("^([^/]+)/?(.*)$")
+    local value = rules()[name]
+    for key in (path ~= "" and path or "summary"):gmatch("[^.]+") do
+      if type(value) ~= "table" then return "" end
+      value = value[key] == nil and value[math.tointeger(tonumber(key))] or value[key]
+    end
+    return (type(value) == "string" or type(value) == "number") and tostring(value) or ""
+  end,
+}
+
+local EXPRESSION <const> = "{{([#^/]?)([%w_]+:?[%w_.+/%-]*)}}"
+
+local function line_of(body, at)
+  local _, n = body:sub(1, at - 1):gsub("\n", "")
+  return n + 1
+end
+
+local function names_of(playbook)
+  local names = { "pid" }
+  for _, argument in ipairs(playbook.arguments) do names[#names + 1] = argument.name end
+  return names
+end
+
+-- What is wrong with the name in an expression; nil when nothing is. Facts are only checked when `facts` is true: they are of a generation.
+local function bad_name(name, names, facts)
+  local word, rest = name:match("^([%w_]+):(.*)$")
+  if not word then
+    for _, known in ipairs(names) do
+      if known == name then return nil end
+    end
+    return ("there is no argument %s.%s"):format(text.quote(name), text.did_you_mean(name, names))
+  end
+  if not FACTS[word] then
+    return ("there is no expression {{%s:…}}.%s"):format(word, text.did_you_mean(word, text.keys(FACTS)))
+  end
+  if not facts then return nil end
+  local words, wanted = FACTS[word].words(), rest:match("^[^/]+") or ""
+  for _, known in ipairs(words) do
+    if known == wanted then return nil end
+  end
+  return ("there is no %s %s.%s"):format(word, text.quote(wanted), text.did_you_mean(wanted, words))
+end
+
+-- report(line, message) for every expression that cannot be read.
+local function check_expressions(playbook, report, facts)
+  local body, names, open = playbook.text, names_of(playbook), {}
+  for at, mark, name in body:gmatch("()" .. EXPRESSION) do
+    local line = line_of(body, at) + playbook.first_line - 1
+    local why = bad_name(name, names, facts)
+    if why then report(line, why) end
+    if mark == "/" then
+      local last = table.remove(open)
+      if not last or last.name ~= name then
+        report(line, last and ("{{/%s}} ends what {{#%s}} began in line %d"):format(name, last.name, last.line)
+          or ("{{/%s}} ends what nothing began"):format(name))
+      end
+    elseif mark ~= "" then
+      open[#open + 1] = { name = name, line = line }
+    end
+  end
+  for _, left in ipairs(open) do report(left.line, ("{{#%s}} has no {{/%s}}"):format(left.name, left.name)) end
+  for at, inner in body:gmatch("(){{(.-)}}") do
+    if not ("{{" .. inner .. "}}"):find("^" .. EXPRESSION .. "$") then
+      report(line_of(body, at) + playbook.first_line - 1, ("cannot read {{%s}}: expected {{name}}, {{#name}}…{{/name}}, "
+        .. "{{^name}}…{{/name}}, {{handle:KIND}}, {{views:KIND}} or {{rule:NAME/FIELD}}"):format(inner))
+    end
+  end
+end
+
+local function collector_of(where)
+  local problems = {}
+  return problems, function(line, message) problems[#problems + 1] = { file = where, line = line, message = message } end
+end
+
+--- Reads a playbook: a header between two lines of ---, then the text.
 ---@param body string
 ---@param where string   for messages
----@return table? playbook   { title, description, arguments = {{name, default?, description}}, text }
----@return table? err
-function M.parse(body, where)
+---@return table? playbook   { title, description, arguments = {{name, default?, description}}, text, first_line }
+---@return Problem[]? problems
+function M.read(body, where)
+  local problems, report = collector_of(where)
   body = body:gsub("\r\n", "\n")
-  local header, text = body:match("^%-%-%-\n(.-)\n%-%-%-\n(.*)$")
-  if not header then return nil, errors.new("InvalidArgument", where .. ": must begin with a header between two lines of ---") end
-  local playbook, err = parse_header(header, where)
-  if not playbook then return nil, err end
-  playbook.text = text
+  local header, rest = body:match("^%-%-%-\n(.-)\n%-%-%-\n(.*)$")
+  if not header then
+    report(1, "must begin with a header between two lines of ---")
+    return nil, problems
+  end
+  local playbook = parse_header(header, report)
+  playbook.text, playbook.first_line = rest, line_of(header, #header + 1) + 3
+  if #problems == 0 then check_expressions(playbook, report, false) end
+  if #problems > 0 then return nil, problems end
   return playbook
+end
+
+--- As read, with one error.
+---@return table? playbook, table? err
+function M.parse(body, where)
+  local playbook, problems = M.read(body, where)
+  if playbook then return playbook end
+  return nil, errors.new("InvalidArgument", declare.format(problems[1]))
 end
 
 -- An argument as it is put in: one line, bounded.
 local function clean(value) return (tostring(value):gsub("%c+", " "):sub(1, MAX_ARGUMENT)) end
 
---- The text with its arguments put in: {{name}}, {{#name}}…{{/name}} when given, {{^name}}…{{/name}} when not, {{pid}}.
+-- Sections, the innermost first: {{#name}}…{{/name}} when there is something, {{^name}}…{{/name}} when not.
+local function sections(body, value_of)
+  local changed = true
+  while changed do
+    changed = false
+    local from = 1
+    while true do
+      local s, e, mark, name = body:find("{{([#^])([%w_]+:?[%w_.+/%-]*)}}", from)
+      if not s then break end
+      local close_s, close_e = body:find("{{/" .. name .. "}}", e + 1, true)
+      local inner = close_s and body:sub(e + 1, close_s - 1)
+      if inner and not inner:find("{{[#^]") then
+        local keep = (value_of(name, true) ~= "") == (mark == "#")
+        body = body:sub(1, s - 1) .. (keep and inner or "") .. body:sub(close_e + 1)
+        changed, from = true, s
+      else
+        from = e + 1
+      end
+    end
+  end
+  return body
+end
+
+--- The text with its arguments put in: {{name}}, {{#name}}…{{/name}} when given, {{^name}}…{{/name}} when not, {{pid}}; and with what is
+--- installed and captured: {{handle:KIND}}, {{views:KIND}}, {{rule:NAME/FIELD}}.
 ---@param playbook table
 ---@param given table<string, string>
 function M.render(playbook, given)
@@ -68,11 +235,15 @@ function M.render(playbook, given)
     if value ~= nil and value ~= "" then values[argument.name] = clean(value) else values[argument.name] = argument.default end
   end
   local function has(name) return given[name] ~= nil and given[name] ~= "" end
-  local text = playbook.text
-  text = text:gsub("{{#(%w+)}}(.-){{/%1}}", function(name, part) return has(name) and part or "" end)
-  text = text:gsub("{{%^(%w+)}}(.-){{/%1}}", function(name, part) return has(name) and "" or part end)
   values.pid = has("processId") and ", processId=" .. values.processId or ""
-  return (text:gsub("{{(%w+)}}", function(name) return values[name] or "" end):gsub("\n\n\n+", "\n\n"))
+  local function value_of(name, for_section)
+    local word, rest = name:match("^([%w_]+):(.*)$")
+    if word then return FACTS[word] and FACTS[word].value(rest) or "" end
+    if for_section then return has(name) and "x" or "" end
+    return values[name] or ""
+  end
+  local body = sections(playbook.text, value_of)
+  return (body:gsub("{{([%w_]+:?[%w_.+/%-]*)}}", function(name) return value_of(name) end):gsub("\n\n\n+", "\n\n"))
 end
 
 local function is_number(name) return name == "processId" or name:find("Seconds$") ~= nil end
@@ -131,7 +302,7 @@ function M.load(dir)
   local all = {}
   for _, name in ipairs(names) do
     local body
-    body, err = fs.read(dir .. "/" .. name .. ".md", MAX_BYTES)
+    body, err = fs.read(dir .. "/" .. name .. ".md", M.MAX_BYTES)
     if not body then return nil, err end
     all[name], err = M.parse(body, dir .. "/" .. name .. ".md")
     if not all[name] then return nil, err end
@@ -139,15 +310,45 @@ function M.load(dir)
   return all
 end
 
---- The tool calls that a text contains: { tool, argument names }.
-function M.calls(text)
+--- The tool calls that a text contains: { tool, names of arguments, text, at }.
+function M.calls(body)
   local list = {}
-  for tool, inner in text:gmatch("%f[%w_]([%l]+_[%l_]+)(%b())") do
-    local names = {}
-    for name in inner:gmatch("(%w+)%s*[=<]") do names[#names + 1] = name end
-    list[#list + 1] = { tool = tool, names = names, text = tool .. inner }
+  for at, tool, inner in body:gmatch("()%f[%w_]([%l]+_[%l_]+)(%b())") do
+    local names, bare = {}, inner:gsub("\"[^\"]*\"", "\"\"")
+    for name in bare:gmatch("(%w+)%s*[=<]") do names[#names + 1] = name end
+    list[#list + 1] = { tool = tool, names = names, text = tool .. inner, at = at }
   end
   return list
+end
+
+local function check_call(call, tools, report)
+  local tool = tools[call.tool]
+  if not tool then return report(("there is no tool %s.%s"):format(call.tool, text.did_you_mean(call.tool, text.keys(tools)))) end
+  for _, name in ipairs(call.names) do
+    if not tool.params.by_name[name] then
+      report(("%s has no parameter %s.%s"):format(call.tool, text.quote(name), text.did_you_mean(name, tool.params.names)))
+    end
+  end
+  local p = tool.discriminator and tool.params.by_name[tool.discriminator]
+  local word = p and call.text:match(p.name .. '%s*=%s*"([^"{}]+)"')
+  if word and tool.branches and not tool.branches[word] then
+    report(("%s has no %s %s.%s"):format(call.tool, p.name, text.quote(word), text.did_you_mean(word, tool.branch_names)))
+  end
+end
+
+--- What is wrong with a playbook in a generation: facts that are not there, calls of tools that are none or with parameters that they
+--- do not have.
+---@param playbook table
+---@param where string
+---@param tools table<string, table>
+---@return Problem[]
+function M.check(playbook, where, tools)
+  local problems, report = collector_of(where)
+  check_expressions(playbook, report, true)
+  for _, call in ipairs(M.calls(playbook.text)) do
+    check_call(call, tools, function(message) report(line_of(playbook.text, call.at) + playbook.first_line - 1, message) end)
+  end
+  return problems
 end
 
 return M

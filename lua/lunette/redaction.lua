@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- redaction: takes secrets out of text that comes from a target, before it is kept, cut or shown. Seven groups are built in; the operator
 -- adds regular expressions with Diagnostics:RedactionPatterns (POSIX extended syntax, see docs/configuration.md).
+local generation = require("lunette.generation")
 local log = require("lunette.log")
 
 local M = {}
@@ -10,6 +11,7 @@ M.METADATA_ONLY = "<redacted:metadata-only>"
 M.SQL_LITERAL = "<redacted:literal>"
 
 local MAX_CUSTOM <const> = 64
+local MAX_LAYERED <const> = 256 -- patterns of redaction/ in all layers
 local MIN_GITHUB <const> = 20
 local MAX_NAME <const> = 96  -- how far before a separator the name of a value may begin
 local JWT_START <const> = "eyJ" -- base64url of {"
@@ -206,12 +208,24 @@ function M.configure(patterns)
   return #custom
 end
 
+-- The patterns of layers, compiled once a generation. Each was checked when its file was read.
+local function layered(g)
+  local list = {}
+  for _, declared in ipairs(g:list("redaction")) do
+    for _, pattern in ipairs(declared.patterns) do
+      if #list < MAX_LAYERED then list[#list + 1] = require("lunette.regex").compile(pattern) end
+    end
+  end
+  return list
+end
+
 --- Text without its secrets. Anything but text is given back as it is.
 ---@param text any
 function M.redact(text)
   if type(text) ~= "string" or text == "" then return text end
   for _, group in ipairs(GROUPS) do text = group(text) end
   for _, pattern in ipairs(custom) do text = pattern:gsub(text, M.SENSITIVE) end
+  for _, pattern in ipairs(generation.current():derived("redaction", layered)) do text = pattern:gsub(text, M.SENSITIVE) end
   return text
 end
 

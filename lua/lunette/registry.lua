@@ -70,6 +70,10 @@ local function collection(R, kind, key, check, changed)
     changed(kind)
   end
 
+  --- As add and remove, without telling anybody: for a change of many at once.
+  function C.check(def) return check(def) end
+  C.put = put
+
   function C.remove(name)
     if not C.by_key[name] then return false end
     put(name)
@@ -122,6 +126,27 @@ local function new()
   function R.prompt(name) return prompts.by_key[name] end
   function R.resource(uri) return resources.by_key[uri] end
   function R.template(text) return templates.by_key[text] end
+
+  local by_kind <const> = { tools = tools, prompts = prompts, resources = resources }
+
+  --- Many changes as one: who lists sees either none or all of them; each kind that changed is told once.
+  --- @param change { tools?: { add: table[], remove: string[] }, prompts?: …, resources?: … }   add: definitions; remove: names
+  function R.update(change)
+    local puts, touched = {}, {}
+    for kind, c in pairs(by_kind) do
+      for _, name in ipairs(change[kind] and change[kind].remove or {}) do puts[#puts + 1] = { c, name } end
+      for _, def in ipairs(change[kind] and change[kind].add or {}) do
+        local key = kind == "resources" and def.uri or def.name
+        puts[#puts + 1] = { c, key, def, c.check(def) }
+      end
+      if change[kind] and #change[kind].remove + #change[kind].add > 0 then touched[#touched + 1] = kind end
+    end
+    atomic(function()
+      for _, p in ipairs(puts) do p[1].put(p[2], p[3], p[4]) end
+    end)()
+    table.sort(touched)
+    for _, kind in ipairs(touched) do changed(kind) end
+  end
 
   --- The parameters of a tool that modern HTTP clients mirror in headers.
   function R.param_headers(name) return tools.extra[name].param_headers end

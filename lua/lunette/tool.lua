@@ -2,8 +2,10 @@
 -- tool: makes a declaration into a tool: its listing, and a handler that does, once and for all tools, what docs/writing-tools.md says:
 -- reserved arguments, lenient reading, scopes, safety, approval, running, the envelope.
 local args_lib = require("lunette.args")
+local declare = require("lunette.declare")
 local envelope = require("lunette.envelope")
 local errors = require("lunette.errors")
+local generation = require("lunette.generation")
 local guard = require("lunette.guard")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
@@ -387,12 +389,16 @@ function Tool:invoke(ctx, raw)
   return whole, body, done.is_error or false
 end
 
---- What the registry calls.
-function Tool:handle(ctx, raw)
+-- In the generation of the call the tool may be another one than that which was listed a moment ago.
+local function handle(name, ctx, raw, listed)
+  local self = generation.current().tools[name] or listed
   local whole, body, is_error = self:invoke(ctx, raw)
   if not whole then return nil, body end
   return envelope.result(body, is_error)
 end
+
+--- What the registry calls.
+function Tool:handle(ctx, raw) return generation.pinned(handle, self.name, ctx, raw, self) end
 
 --- _meta of tools/list: who may, and how risky it is.
 function Tool:meta(principal)
@@ -416,12 +422,15 @@ function Tool:definition()
   }
 end
 
---- Compiles a declaration (docs/writing-tools.md).
+--- Whether a call with these arguments can run in this build.
+function Tool:can_run(arguments)
+  local branch = branch_for(self, arguments)
+  return branch ~= nil and branch.missing == nil
+end
+
+--- Compiles a declaration that was checked.
 ---@param declared table
-function M.tool(declared)
-  for _, field in ipairs({ "name", "description" }) do
-    if type(declared[field]) ~= "string" then error("tool: " .. field .. " is needed", 2) end
-  end
+function M.compile(declared)
   local self = setmetatable({
     name = declared.name, title = declared.title or declared.name, description = declared.description, declared = declared,
     params = args_lib.compile(declared.params, declared.name), discriminator = declared.discriminator, check = declared.check,
@@ -431,12 +440,12 @@ function M.tool(declared)
   self.max_safety, self.conditional = summarise_safety(self)
   self.annotations = annotations_of(declared, self.title)
   self.task = task_of(self, declared)
-  hints.announce(self.name, function(arguments)
-    local branch = branch_for(self, arguments)
-    return branch ~= nil and branch.missing == nil
-  end)
+  hints.announce(self.name, function(arguments) return self:can_run(arguments) end)
   return self
 end
+
+--- Declares a tool (docs/writing-tools.md).
+M.tool = declare.constructor("tool", M.compile)
 
 --- Whether a value is a compiled tool.
 function M.is_tool(value) return getmetatable(value) == Tool end

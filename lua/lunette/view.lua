@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- view: the views that query_snapshot can answer, by kind of handle. A file in lua/views/KIND/ declares one (docs/writing-tools.md).
+local declare = require("lunette.declare")
 local errors = require("lunette.errors")
+local generation = require("lunette.generation")
 local guard = require("lunette.guard")
 local kinds = require("lunette.kinds")
 local log = require("lunette.log")
@@ -11,38 +13,45 @@ local M = {}
 local View = {}
 View.__index = View
 
-local registered = {} -- kind -> name -> View
+local registered = {} -- kind -> name -> View: what a spec puts in the place of those of the layers
 
---- Declares a view: { kind =, name =, project = function(artifact, opts, entry, ctx) -> payload, extras | nil, err }.
----@param declared table
-function M.view(declared)
-  local kind = kinds.get(declared.kind)
-  local name = tostring(declared.name)
+-- A view of the product is one that its kind lists; one of a site may add itself to a kind, which only its generation knows.
+local function check_kind(declared, at)
+  local kind = kinds.base(declared.kind)
   if not kind then
-    error(("view: there is no kind %q.%s"):format(tostring(declared.kind), kinds.did_you_mean(tostring(declared.kind))), 2)
+    declare.fail({ { path = "kind", message = ("there is no kind of handle %s.%s"):format(text.quote(declared.kind),
+      kinds.did_you_mean(declared.kind)) } }, at)
+  elseif not kind.views[declared.name] then
+    declare.fail({ { path = "name", message = ("%s has no view %s.%s"):format(kind.name, text.quote(declared.name),
+      text.did_you_mean(declared.name, kind.view_names)) } }, at)
   end
-  if not kind.views[name] then
-    error(("view: %s has no view %q.%s"):format(kind.name, name, text.did_you_mean(name, kind.view_names)), 2)
-  end
-  if type(declared.project) ~= "function" then error("view: project must be a function", 2) end
-  return setmetatable({ kind = declared.kind, name = declared.name, project = declared.project, scopes = declared.scopes }, View)
 end
+
+--- Declares a view (docs/writing-tools.md).
+---@param declared table
+M.view = declare.constructor("view", function(declared, at)
+  if not declare.is_watched(at.file) then check_kind(declared, at) end
+  return setmetatable({ kind = declared.kind, name = declared.name, project = declared.project, scopes = declared.scopes }, View)
+end)
 
 function M.is_view(value) return getmetatable(value) == View end
 
---- Makes a view available. A later one of the same name replaces it.
+--- Puts a view in the place of that of the layers, until it is forgotten: for specs.
 function M.register(declared)
   registered[declared.kind] = registered[declared.kind] or {}
   registered[declared.kind][declared.name] = declared
 end
 
---- Takes a view back.
+--- Takes it back.
 function M.forget(kind, name)
   if registered[kind] then registered[kind][name] = nil end
 end
 
---- The registered view, or nil.
-function M.find(kind, name) return registered[kind] and registered[kind][name] end
+--- The view, or nil.
+function M.find(kind, name)
+  local own = registered[kind] and registered[kind][name]
+  return own or generation.current():view(kind, name)
+end
 
 --- Runs a view. A bug in it becomes an error that names script and line.
 ---@return table? payload, table? extras_or_err

@@ -3,6 +3,7 @@
 -- platform, and those that the operator named, are open to whoever may trace.
 local config = require("lunette.config")
 local errors = require("lunette.errors")
+local generation = require("lunette.generation")
 local log = require("lunette.log")
 local scopes = require("lunette.scopes")
 
@@ -61,6 +62,7 @@ local function refusal(name, principal_may)
   local _, more = extra()
   local allowed = { table.unpack(M.ALLOWED) }
   table.move(more, 1, #more, #allowed + 1, allowed)
+  for _, named in pairs(generation.current().event_sources) do allowed[#allowed + 1] = named end
   local cure = principal_may and "Call it again with unsafeProvider=true, or choose an allowed one."
     or ("Choose an allowed one, let the operator add it to %s, or use a token with the scope %s together with unsafeProvider=true.")
       :format(M.EXTRA, M.SCOPE)
@@ -79,7 +81,7 @@ end
 ---@param unsafe boolean   as the caller asked
 ---@return EventSourceGrant?, table? err
 function M.decide(principal, name, unsafe)
-  if built_in[name:lower()] then return { provider = name, unsafe = false } end
+  if built_in[name:lower()] or generation.current().event_sources[name:lower()] then return { provider = name, unsafe = false } end
   local literal = scopes.has(principal, M.SCOPE)
   if extra()[name:lower()] then return { provider = name, unsafe = false, by = not literal and M.EXTRA or nil } end
   if not unsafe then return nil, refusal(name, literal or config.get(M.LEGACY) == true) end

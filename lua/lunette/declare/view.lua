@@ -1,0 +1,23 @@
+-- SPDX-License-Identifier: MIT
+-- The schema of view { … }.
+return {
+  room = "views", title = "a view", note = "What query_snapshot answers of a kind of handle.",
+  fields = {
+    { "kind", "string", required = true, note = "the kind of handle" },
+    { "name", "string", required = true, pattern = "^[%w%-+]+$", pattern_note = "must be letters, digits, - and +" },
+    {
+      "project", "function", required = true, note = "function(artifact, opts, entry, ctx) -> payload, extras | nil, err",
+      signature = "fun(artifact: table, opts: table, entry: table, ctx: table): table?, table?",
+    },
+    {
+      "options", "list", of = "string",
+      note = "which options of query_snapshot the view reads, as \"topN\", \"topN:25\" or \"address!\" (required); for a view that "
+        .. "the kind does not list itself",
+    },
+    { "payload", "string", note = "the record of its payload in the schemas" },
+    { "scopes", "list|table", note = "the scopes that it needs, when they are not those of the kind" },
+    { "risk", "string", enum = { "none", "low", "moderate", "high", "critical" }, note = "its risk, when it is not that of the kind" },
+    { "default", "boolean", note = "the view of the kind that is answered when none is named" },
+    { "note", "string", note = "one sentence for the reference" },
+  },
+}

@@ -1,0 +1,172 @@
+-- SPDX-License-Identifier: MIT
+-- Puts the parts of a generation together: kinds of handles with their views, collect_events with the kinds of all layers, tools, prompts;
+-- and checks what one file cannot know of itself.
+local collect = require("lunette.generation.collect")
+local declare = require("lunette.declare")
+local kinds = require("lunette.kinds")
+local playbooks = require("lunette.playbooks")
+local power = require("lunette.generation.power")
+local text = require("lunette.text")
+
+local M = {}
+
+local COLLECT_EVENTS <const> = "collect_events"
+
+-- A problem at a field of a declaration.
+local function at_field(value, path, message)
+  local known = declare.of(value)
+  return { { file = known.at.file, line = declare.line_of(known.at, path), path = path, message = message } }
+end
+
+-- ---- what one file cannot know ------------------------------------------------------------------------------------------------------
+
+local check = {}
+
+function check.collectors(value, _, build)
+  local declared = declare.of(value).declared
+  for id, unit in pairs(build.generation.units) do
+    local other = unit.room == "collectors" and unit.site and unit.value and declare.of(unit.value)
+    if other and other.declared.kind == declared.kind and other.declared ~= declared then
+      return at_field(value, "kind", ("the kind %s is already collected by %s"):format(text.quote(declared.kind), id))
+    end
+  end
+  local ok, why = pcall(collect.kind_of, declared)
+  return not ok and at_field(value, "handle", why) or nil
+end
+
+local function kind_names(build)
+  local names = kinds.base_names()
+  for name in pairs(build.kinds or {}) do names[#names + 1] = name end
+  return names
+end
+
+function check.views(value, file, build)
+  local declared = declare.of(value).declared
+  local folder, name = file.id:match("^views/(.-)/(.+)$")
+  if declared.kind ~= folder then
+    return at_field(value, "kind", ("this file is in views/%s/, so its kind is %q"):format(folder, folder))
+  elseif declared.name ~= name then
+    return at_field(value, "name", ("this file is %s.lua, so the name of the view is %q"):format(name, name))
+  elseif not kinds.base(declared.kind) and not build.kinds[declared.kind] then
+    return at_field(value, "kind", ("there is no kind of handle %s.%s"):format(text.quote(declared.kind),
+      text.did_you_mean(declared.kind, kind_names(build))))
+  end
+  return nil
+end
+
+function check.playbooks(value, file, build)
+  local problems = playbooks.check(value, file.path, build.generation.tools)
+  return #problems > 0 and problems or nil
+end
+
+--- What is wrong with a value in this generation; nil when nothing is.
+---@param run RunResult
+---@param file SiteFile
+---@param room table
+---@param build table
+---@return Problem[]?
+function M.check(run, file, room, build)
+  local one = check[room.name]
+  local problems = one and one(run.value, file, build)
+  local missing = not problems and power.missing(run, room)
+  return missing and { { file = file.path, line = missing.line, message = missing.message } } or problems
+end
+
+-- ---- after a room -------------------------------------------------------------------------------------------------------------------
+
+local after = {}
+
+local function each(build, room, fn)
+  for _, id in ipairs(build.generation.order) do
+    local unit = build.generation.units[id]
+    if unit and unit.room == room then fn(unit, id) end
+  end
+end
+
+-- The kinds of handles that collectors of layers make.
+function after.collectors(build)
+  build.kinds, build.collectors = {}, {}
+  each(build, "collectors", function(unit)
+    if not unit.site or not unit.value then return end
+    build.collectors[#build.collectors + 1] = unit.value
+    local made = collect.kind_of(declare.of(unit.value).declared)
+    if made then build.kinds[made.name] = made end
+  end)
+end
+
+-- Views that a kind does not list itself are added to it.
+function after.views(build)
+  local g, more = build.generation, {}
+  each(build, "views", function(unit)
+    local declared = unit.site and unit.value and declare.of(unit.value).declared
+    if declared then
+      more[declared.kind] = more[declared.kind] or {}
+      table.insert(more[declared.kind], declared)
+    end
+  end)
+  for name in pairs(build.kinds) do more[name] = more[name] or {} end
+  for name, views in pairs(more) do
+    local made = kinds.with(build.kinds[name] or kinds.declaration(name), views)
+    if made then g.kinds[name] = made end
+    if made and not kinds.base(name) then g.kind_names[#g.kind_names + 1] = name end
+  end
+  table.sort(g.kind_names)
+end
+
+-- Same parts as before: the same tool, so that nobody is told of a change that is none.
+local function with_kinds(base, collectors, before)
+  local was = before and before.collect
+  local same = was and was.base == base and #was.collectors == #collectors
+  for i, value in ipairs(collectors) do same = same and was.collectors[i] == value end
+  if same then return was end
+  return { base = base, collectors = collectors, tool = #collectors == 0 and base or collect.extend(base, collectors) }
+end
+
+function after.tools(build, before)
+  local g, from = build.generation, {}
+  each(build, "tools", function(unit, id)
+    local value = unit.value or unit.load and unit.load()
+    if not value then return end
+    unit.value = value
+    local first = from[value.name]
+    if first then
+      local loser = unit.site and unit or g.units[first]
+      loser.state, loser.serving = "broken", "nothing"
+      loser.problems = at_field(loser.value, "name", ("there is already a tool %s, of %s"):format(value.name, first))
+      if loser == unit then return end
+    end
+    from[value.name] = id
+    g.tools[value.name] = value
+  end)
+  if g.tools[COLLECT_EVENTS] then
+    g.collect = with_kinds(g.tools[COLLECT_EVENTS], build.collectors, before)
+    g.tools[COLLECT_EVENTS] = g.collect.tool
+  end
+end
+
+--- Called when all files of a room have run.
+function M.after_room(room, build, before)
+  if after[room.name] then after[room.name](build, before) end
+end
+
+--- The rest, once all rooms are done.
+function M.finish(build, before)
+  local g = build.generation
+  each(build, "playbooks", function(unit, id)
+    local playbook = unit.value or unit.load and unit.load()
+    unit.value = playbook
+    if playbook then g.prompts[id:match("^playbooks/(.+)$")] = playbook end
+  end)
+  g.event_sources = {}
+  each(build, "event-sources", function(unit)
+    local declared = unit.value or unit.load and unit.load()
+    for _, name in ipairs(declared and declared.names or {}) do g.event_sources[name:lower()] = name end
+  end)
+  g.before = nil
+  for _, id in ipairs(g.order) do
+    for _, p in ipairs(g.units[id].problems) do g.problems[#g.problems + 1] = p end
+  end
+  if before then g.reloads = (before.reloads or 0) + 1 else g.reloads = 0 end
+end
+
+return M

@@ -1,0 +1,184 @@
+-- SPDX-License-Identifier: MIT
+-- Runs one file of a layer, in a box of its own, and gives what it declares, or what is wrong with it and where.
+local declare = require("lunette.declare")
+local fs = require("lunette.fs")
+local playbooks = require("lunette.playbooks")
+local sandbox = require("lunette.sandbox")
+local site = require("lunette.site")
+local sys = require("lunette.sys")
+
+local M = {}
+
+local MAX_NODES <const> = 20000 -- values in one declaration
+local MAX_DEPTH <const> = 40
+
+---@class RunResult
+---@field value any?          what the file declares
+---@field disabled string?    or why it takes out what lies beneath
+---@field problems Problem[]? or what is wrong
+---@field deps table<string, string>  files of lib/ that it used: path -> stamp ("" for one that is not there)
+---@field box table?
+---@field modules table<string, integer>   modules that it required: name -> line
+
+local function problem(file, line, message) return { { file = file, line = line or 1, message = message } } end
+
+-- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
+local function guarded(value, box, seen, depth)
+  if type(value) == "function" then return box:wrap(value) end
+  if type(value) ~= "table" or getmetatable(value) ~= nil then return value end
+  seen.n = seen.n + 1
+  if depth > MAX_DEPTH or seen.n > MAX_NODES then error("a declaration may hold at most 20000 values, nested 40 deep", 0) end
+  local out = {}
+  for k, v in next, value do out[k] = guarded(v, box, seen, depth + 1) end
+  return out
+end
+
+-- The words of a declaration for one file and its box.
+local function words_for(path, get_box)
+  local env = { disable = declare.disable, remove = declare.remove }
+  function env.extend(base, changes)
+    local at = declare.place(path, "extend")
+    return declare.extend(base, guarded(changes, get_box(), { n = 0 }, 0), at)
+  end
+  for _, kind in ipairs(declare.kinds()) do
+    env[kind] = function(declared)
+      local at = declare.place(path, kind)
+      return declare.construct(kind, guarded(declared, get_box(), { n = 0 }, 0), at)
+    end
+  end
+  return env
+end
+
+-- require "site.NAME": lib/NAME.lua of the file's own layer.
+local function loader(file, deps)
+  return function(name)
+    local short = name:match("^site%.([%w_.%-]+)$")
+    if not short then return nil end
+    local path = ("%s/lib/%s.lua"):format(file.layer.dir, (short:gsub("%.", "/")))
+    deps[path] = site.stamp(path) or ""
+    local source = fs.read(path, site.MAX_SCRIPT)
+    if not source then return nil, path .. " is not there" end
+    return source, "@" .. path
+  end
+end
+
+local function error_of(err, file)
+  if type(err) ~= "table" then return problem(file.path, nil, tostring(err)) end
+  local message = tostring(err.message or err)
+  local at_file, line, rest = message:match("^([^\n:]+):(%d+): (.*)$")
+  if at_file and not err.line then return problem(at_file, math.tointeger(tonumber(line)), rest) end
+  return problem(err.file or file.path, err.line, message)
+end
+
+local function is_value(value, kind)
+  local known = type(value) == "table" and declare.of(value)
+  return known and known.kind == kind
+end
+
+-- What a file gave back must be what its room is for.
+local function accept(value, file, room)
+  if declare.is_disabled(value) then return { disabled = value.reason } end
+  if is_value(value, room.kind) then return { value = value } end
+  local wanted = ("%s { … }, extend(base, { … }) or disable \"reason\""):format(room.kind)
+  if room.several and type(value) == "table" and not declare.of(value) and #value > 0 then
+    local list = { is_several = true }
+    for i, one in ipairs(value) do
+      if not is_value(one, room.kind) then
+        return { problems = problem(file.path, 1, ("item %d of the list is no %s { … }"):format(i, room.kind)) }
+      end
+      list[i] = one
+    end
+    return { value = list }
+  end
+  local known = type(value) == "table" and declare.of(value)
+  if known then
+    return { problems = problem(file.path, known.at.line, ("a file in %s/ returns %s; this is a %s: it belongs into %s/"):format(room.name,
+      wanted, known.kind, declare.SCHEMAS[known.kind].room)) }
+  end
+  local got = value == nil and "nothing" or "a " .. type(value)
+  return { problems = problem(file.path, 1, ("must return %s; it returned %s"):format(wanted, got)) }
+end
+
+local function beneath(value)
+  if type(value) ~= "table" then return nil end
+  if not value.is_several then return declare.beneath(value) end
+  local list = {}
+  for i, one in ipairs(value) do list[i] = declare.beneath(one) end
+  return list
+end
+
+-- The modules that a source requires, with their lines: by its text, as an editor would see it.
+local function required(source)
+  local found, line = {}, 0
+  for row in (source .. "\n"):gmatch("(.-)\n") do
+    line = line + 1
+    for name in row:gsub("%-%-.*$", ""):gmatch("require%s*%(?%s*[\"']([%w_.%-]+)[\"']") do found[name] = found[name] or line end
+  end
+  return found
+end
+
+--- Runs a script of a layer.
+---@param file SiteFile
+---@param room table
+---@param base any   the value beneath
+---@return RunResult
+function M.run(file, room, base)
+  if room.kind == "playbook" then return M.playbook(file) end
+  local source, err = fs.read(file.path, site.MAX_SCRIPT)
+  if not source then return { problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message)), deps = {}, modules = {} } end
+  local deps, box = {}, nil
+  box = sandbox.new { name = file.path, globals = words_for(file.path, function() return box end), loaders = loader(file, deps) }
+  local watch = declare.watch(file.path, source)
+  local chunk, why = box:load(source, "@" .. file.path)
+  local result
+  if not chunk then
+    result = { problems = error_of(why, file) }
+  else
+    local ok, value = box:call(chunk, beneath(base))
+    if #watch.problems > 0 then
+      result = { problems = watch.problems }
+    else
+      result = ok and accept(value, file, room) or { problems = error_of(value, file) }
+    end
+  end
+  declare.unwatch(file.path)
+  result.deps, result.box, result.modules = deps, box, required(source)
+  return result
+end
+
+--- Reads a playbook.
+---@param file SiteFile
+---@return RunResult
+function M.playbook(file)
+  local body, err = fs.read(file.path, playbooks.MAX_BYTES)
+  local result = { deps = {}, modules = {} }
+  if not body then
+    result.problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message))
+    return result
+  end
+  local playbook, problems = playbooks.read(body, file.path)
+  result.value, result.problems = playbook, not playbook and problems or nil
+  return result
+end
+
+--- The value of a file of the product: run by require, so that whoever requires the module has the same value.
+---@param file SiteFile
+function M.product(file)
+  if file.room == "playbooks" then
+    local playbook, problems = playbooks.read(assert(fs.read(file.path, playbooks.MAX_BYTES)), file.path)
+    if not playbook then error(declare.format(problems[1]), 0) end
+    return playbook
+  end
+  local value = require((file.id:gsub("/", ".")))
+  local kind = site.ROOM[file.room].kind
+  if is_value(value, kind) then return value end
+  if type(value) == "table" and #value > 0 and is_value(value[1], kind) then
+    local list = { is_several = true }
+    for i, one in ipairs(value) do list[i] = one end
+    return list
+  end
+  return nil -- a helper that lives in the same room
+end
+
+M.home = sys.home
+return M
