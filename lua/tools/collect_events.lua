@@ -120,7 +120,7 @@ return tool {
       enum = {
         "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "activities", "logs", "jit", "threadpool",
         "contention", "db", "kestrel", "networking", "requests", "startup", "sweep", "distributed_trace", "replica_counters",
-        "wait-handles", "runtime-metrics", "allocations-sampled",
+        "wait-handles", "runtime-metrics", "allocations-sampled", "http-phases",
       },
     },
     tool.process_id(),
@@ -132,7 +132,7 @@ return tool {
     tool.depth {
       applies_to = {
         "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "logs", "jit", "threadpool", "contention", "db",
-        "kestrel", "networking", "requests", "startup", "sweep", "wait-handles", "runtime-metrics", "allocations-sampled",
+        "kestrel", "networking", "requests", "startup", "sweep", "wait-handles", "runtime-metrics", "allocations-sampled", "http-phases",
       },
     },
     {
@@ -152,7 +152,7 @@ return tool {
       "traceFilePath", "string?",
       applies_to = {
         "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "event_source", "activities", "logs", "jit", "threadpool",
-        "contention", "startup", "wait-handles", "runtime-metrics", "allocations-sampled",
+        "contention", "startup", "wait-handles", "runtime-metrics", "allocations-sampled", "networking", "http-phases",
       },
       excludes = { "processId" },
       note = "A recorded .nettrace file instead of a process.",
@@ -236,12 +236,13 @@ return tool {
     contention = require("collectors.contention"),
     db = later("moderate", "collecting database commands", nil, "db", "DbSnapshot"),
     kestrel = later("moderate", "collecting Kestrel events", nil, "kestrel", "KestrelSnapshot"),
-    networking = later("moderate", "collecting networking events", nil, "networking", "NetworkingSnapshot"),
+    networking = require("collectors.networking"),
     requests = later("moderate", "collecting requests in flight", nil, "requests", "InFlightRequestSnapshot"),
     startup = require("collectors.startup"),
     ["wait-handles"] = require("collectors.wait_handles"),
     ["runtime-metrics"] = require("collectors.runtime_metrics"),
     ["allocations-sampled"] = require("collectors.allocations_sampled"),
+    ["http-phases"] = require("collectors.http_phases"),
     sweep = require("collectors.sweep").branch,
     distributed_trace = fan_out("distributed_trace", "moderate", { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
     replica_counters = fan_out("replica_counters", "low", { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
