@@ -9,7 +9,6 @@ local mcp = require("lunette.mcp")
 local options = require("lunette.options")
 local render = require("lunette.render")
 local scopes = require("lunette.scopes")
-local site = require("lunette.site")
 local sys = require("lunette.sys")
 local text = require("lunette.text")
 
@@ -27,7 +26,7 @@ several times makes a list. A capture ends with this process: chain questions ab
   --json          print what an MCP client gets (one line a call) instead of tables
   --approve       run high-risk calls without showing the preview first; on a terminal critical ones still ask
   --scopes A,B    act as a token with these scopes (default: root)
-  --site DIR      a folder of site scripts, above /etc/lunette and ~/.config/lunette; may be given several times
+  --scripts DIR   load a folder of site scripts; may be given several times
   --config FILE   a Lua configuration file
 
 Exit code: 0 done, 1 the answer is an error or nothing was done, 2 the call cannot be understood.
@@ -35,7 +34,7 @@ Exit code: 0 done, 1 the answer is an error or nothing was done, 2 the call cann
 
 local EXIT_OK <const>, EXIT_ERROR <const>, EXIT_USAGE <const> = 0, 1, 2
 local KNOWN <const> = {
-  ["--json"] = "flag", ["--approve"] = "flag", ["--scopes"] = "value", ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value", ["--help"] = "flag",
+  ["--json"] = "flag", ["--approve"] = "flag", ["--scopes"] = "value", ["--scripts"] = "list", ["--config"] = "value", ["--help"] = "flag",
 }
 local STDIN <const>, STDOUT <const>, STDERR <const> = 0, 1, 2
 local BAR <const> = 24
@@ -134,7 +133,8 @@ local function branch_lines(compiled, out)
     local branch = compiled.branches[value]
     local needs = needs_of(branch)
     local what = branch.missing and "not available: " .. branch.missing or branch.description or ""
-    out[#out + 1] = ("  %-16s %s risk%s%s"):format(value, branch.static.riskLevel, needs, what ~= "" and "; " .. what or "")
+    local level = (type(branch.risk) == "function" and "up to " or "") .. branch.static.riskLevel
+    out[#out + 1] = ("  %-16s %s risk%s%s"):format(value, level, needs, what ~= "" and "; " .. what or "")
   end
 end
 
@@ -259,7 +259,7 @@ function M.main(args)
   if why then return complain(why) end
   local cfg = config.load({ file = opts.config })
   if cfg.fatal then return complain(cfg.fatal) end
-  app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
+  app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })
   loop.on_cleanup(handles.clear)
   if not opts[1] then return list_tools() end
   local steps

@@ -186,7 +186,9 @@ describe("collect_batch, the results", function()
     local full = approved(entries("counters")).data.results[1]
     local compact = approved(entries("counters"), { depth = "compact" }).data.results[1]
     assert.is_nil(compact.data)
-    assert.matches("%(" .. #json.encode(full.data) .. " bytes%)", compact.summary)
+    local bytes = tonumber(compact.summary:match("%((%d+) bytes%)"))
+    -- the price of a window has more digits at one time than at another
+    assert.is_true(math.abs(bytes - #json.encode(full.data)) < 64)
     assert.is_truthy(compact.summary:find(compact.handle, 1, true))
   end)
 
