@@ -63,7 +63,7 @@ void await__drop(task *t)
 static int push_cancelled(lua_State *L, const task *t)
 {
     err e = {0};
-    err_set(&e, ERR_CANCELLED, "the task was cancelled: %s", t->reason);
+    err_set(&e, ERR_CANCELLED, "the task was cancelled: %s", t->cancelled ? t->reason : "its script ends");
     return host_push_err(L, &e);
 }
 
@@ -112,7 +112,7 @@ static int refuse(lua_State *L, task *t)
         err_set(&e, ERR_TIMEOUT, "the time for cleaning up is over");
         return host_push_err(L, &e);
     }
-    if (t->condemned) return push_cancelled(L, t);
+    if (budget__condemned(t)) return push_cancelled(L, t);
     if (!t->cancelled) return 0;
     if (now > t->cancel_at_ns) {
         await__drop(t);

@@ -26,11 +26,14 @@
 #endif
 #define HOOK_COUNT 1000 /* instructions between two looks at the clock, where count hooks do the ticking */
 /* CPU that a condemned task's close handlers may use before the error is thrown again. */
-#define CONDEMNED_NS  50000000
-#define TICK_MIN_NS   50000
-#define TICK_SHARE    8 /* at most one part in eight of the time goes into ticking */
-#define TICK_SIGNAL   (SIGRTMIN + 7)
-#define DEAF_GRACE_NS 2000000000LL /* from a signal to end, pending unseen, until the process ends all the same */
+#define CONDEMNED_NS     50000000
+#define CONDEMNED_BOX_NS 10000000 /* … a condemned call of a box */
+#define CONDEMNED_BYTES  ((size_t)256 << 10)
+#define POLLS            256 /* looks at the budget, of which one reads the clock, where no timer ticks */
+#define TICK_MIN_NS      50000
+#define TICK_SHARE       8 /* at most one part in eight of the time goes into ticking */
+#define TICK_SIGNAL      (SIGRTMIN + 7)
+#define DEAF_GRACE_NS    2000000000LL /* from a signal to end, pending unseen, until the process ends all the same */
 
 /* One host at a time owns the tick signal: a signal handler has no argument of its own. */
 static _Atomic(host *) tick_host;
@@ -81,7 +84,8 @@ static void on_tick(int signo)
         int64_t left = atomic_load(&h->slice_end_ns) - mono_ns();
         if (left <= 0) {
             end_if_deaf(h);
-            h->tick = 1;
+            if (atomic_load(&h->tick_cpu_ns) == 0) atomic_store(&h->tick_cpu_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID));
+            h->tick = h->poll = 1;
             left = set_hook(h, fr->L);
         }
         arm(h, left < TICK_MIN_NS ? TICK_MIN_NS : left);
@@ -117,6 +121,8 @@ void budget__start(host *h, lua_State *co)
     h->resumed_ns = now;
     h->stuck_cpu_ns = 0;
     h->tick = 0;
+    h->poll = !h->has_timer;
+    atomic_store(&h->tick_cpu_ns, 0);
     atomic_store(&h->slice_end_ns, now + h->cfg.slice_us * 1000);
     if (!h->has_timer)
         lua_sethook(co, budget__hook, LUA_MASKCOUNT, HOOK_COUNT);
@@ -135,8 +141,25 @@ static int64_t cost_ns(const host *h)
     return ns < cap ? ns : cap;
 }
 
+int64_t budget__cpu_ns(const task *t) { return t->use.cpu_ns + cost_ns(t->h); }
+
+int64_t budget__held_ns(const host *h)
+{
+    int64_t tick = atomic_load(&h->tick_cpu_ns);
+    return tick ? clock_ns(CLOCK_THREAD_CPUTIME_ID) - tick + h->cfg.slice_us * 1000 : 0;
+}
+
+/* The calls of boxes that t is in kept the loop for what this resume took. */
+static void note_held(task *t)
+{
+    int64_t held = t->box ? budget__held_ns(t->h) : 0;
+    for (box_frame *b = t->box; b; b = b->up)
+        if (b->held_ns < held) b->held_ns = held;
+}
+
 void budget__stop(host *h, task *t)
 {
+    note_held(t);
     t->use.cpu_ns += cost_ns(h);
     int64_t held_ms = (mono_ns() - h->resumed_ns) / 1000000;
     if (held_ms > h->cfg.hard_ms)
@@ -148,19 +171,42 @@ void budget__recheck(host *h, lua_State *L)
     if (h->tick) lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
 }
 
+/* Puts the place of the innermost Lua function before what follows; level 0 inside a hook is the function that runs,
+ * and elsewhere it is a C function of ours. */
+static void push_where(lua_State *L)
+{
+    luaL_where(L, 0); // where
+    if (*lua_tostring(L, -1)) return;
+    lua_pop(L, 1);    //
+    luaL_where(L, 1); // where
+}
+
+/* What condemns is the outermost call of a box that is condemned, if the task itself is not. */
+static const box_frame *condemned_box(const task *t)
+{
+    const box_frame *found = NULL;
+    for (const box_frame *b = t->box; b; b = b->up)
+        if (b->condemned != ERR_NONE) found = b;
+    return found;
+}
+
 int budget__rethrow(lua_State *L, task *t)
 {
     err e = {0};
+    const box_frame *b = t->condemned ? NULL : condemned_box(t);
+    if (b && b->doomed) { /* whoever called the box makes the err; here nothing is to be allocated any more */
+        lua_pushnil(L);
+        return lua_error(L);
+    }
     if (t->condemned == ERR_CANCELLED) {
         err_set(&e, ERR_CANCELLED, "the task was cancelled: %s", t->reason);
+    } else if (b && b->condemned == ERR_NO_MEMORY) {
+        err_set(&e, ERR_NO_MEMORY, "the script's memory is used up");
     } else {
-        luaL_where(L, 0); // where     level 0 inside a hook is the function that runs
-        if (!*lua_tostring(L, -1)) {
-            lua_pop(L, 1);    //           … and elsewhere it is a C function of ours
-            luaL_where(L, 1); // where
-        }
+        int64_t used = budget__cpu_ns(t) - (b ? b->begin_ns : 0);
+        push_where(L); // where
         err_set(&e, ERR_BUDGET, "%sthe script used up its CPU budget (%lld ms so far)", lua_tostring(L, -1),
-                (long long)((t->use.cpu_ns + cost_ns(t->h)) / 1000000));
+                (long long)(used / 1000000));
         err_hint(&e, "look for a loop that does not end, or do less in one call");
         lua_pop(L, 1); //
     }
@@ -172,17 +218,67 @@ int budget__rethrow(lua_State *L, task *t)
 static bool is_over(const task *t, int64_t now)
 {
     if (t->budget_ns == INT64_MAX) return false;
-    return t->use.cpu_ns + cost_ns(t->h) > t->budget_ns + (now - t->budget_from_ns) / HOST_BUDGET_SHARE;
+    return budget__cpu_ns(t) > t->budget_ns + (now - t->budget_from_ns) / HOST_BUDGET_SHARE;
+}
+
+bool budget__doomed(const task *t)
+{
+    if (t->doomed) return true;
+    for (const box_frame *b = t->box; b; b = b->up)
+        if (b->doomed) return true;
+    return false;
 }
 
 int budget__condemn(lua_State *L, task *t, err_kind kind)
 {
+    t->doomed = t->condemned != ERR_NONE;
     t->condemned = kind;
-    /* From now on only close handlers run; what they do is bounded too. */
-    t->budget_ns = t->use.cpu_ns + cost_ns(t->h) + CONDEMNED_NS;
+    /* From now on only close handlers run; what they do is bounded too: once together, then each ends at once. */
+    t->budget_ns = budget__cpu_ns(t) + CONDEMNED_NS;
     t->budget_from_ns = mono_ns();
     t->cancel_at_ns = DEADLINE_NEVER;
     return budget__rethrow(L, t);
+}
+
+/* Where the innermost Lua function of L stands, for the error that the call of the box ends with. */
+void budget__note_place(lua_State *L, box_frame *b)
+{
+    lua_Debug ar;
+    for (int level = 0; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "Sl", &ar);
+        if (ar.currentline <= 0) continue;
+        b->line = ar.currentline;
+        snprintf(b->file, sizeof b->file, "%s", ar.short_src);
+        return;
+    }
+}
+
+int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind)
+{
+    b->doomed = b->condemned != ERR_NONE;
+    b->end_ns = budget__cpu_ns(host_of(L)->running) + CONDEMNED_BOX_NS;
+    if (!b->doomed) {
+        b->condemned = kind;
+        /* Room to end with: each failure to allocate costs a full collection. */
+        b->account->max += CONDEMNED_BYTES;
+        b->account->up->max += CONDEMNED_BYTES;
+        budget__note_place(L, b);
+    }
+    return budget__rethrow(L, host_of(L)->running);
+}
+
+/* Throws if the task, or a call of a box that it is in, has used up its budget or must end. The outermost goes first:
+ * its end is the end of those inside. */
+static void check(lua_State *L, task *t, int64_t now)
+{
+    if (is_over(t, now)) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
+    if (t->cancelled && now > t->cancel_at_ns && t->phase == PHASE_BODY) budget__condemn(L, t, ERR_CANCELLED);
+    if (!t->box) return;
+    int64_t cpu = budget__cpu_ns(t);
+    box_frame *over = NULL;
+    for (box_frame *b = t->box; b; b = b->up)
+        if (cpu > b->end_ns) over = b;
+    if (over) budget__condemn_box(L, over, ERR_BUDGET);
 }
 
 /* Code that cannot be suspended ran past its slice: let it, up to the hard limit. A task without a budget has none: a
@@ -191,8 +287,33 @@ static void stuck(lua_State *L, host *h, task *t)
 {
     int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (h->stuck_cpu_ns == 0) h->stuck_cpu_ns = cpu;
+    if (t->box && cpu - h->stuck_cpu_ns > t->box->hard_ns) budget__condemn_box(L, t->box, ERR_BUDGET);
     if (t->budget_ns != INT64_MAX && cpu - h->stuck_cpu_ns > h->cfg.hard_ms * 1000000)
         budget__condemn(L, t, ERR_BUDGET);
+}
+
+/* Inside C code that cannot be suspended. */
+void budget__look(lua_State *L)
+{
+    host *h = host_of(L);
+    task *t = h->running;
+    if (h->has_timer)
+        h->poll = 0;
+    else if (++h->polls % POLLS != 0)
+        return;
+    if (!t || !h->cur) return;
+    if (budget__doomed(t)) budget__rethrow(L, t);
+    int64_t now = mono_ns();
+    if (now < atomic_load(&h->slice_end_ns)) return;
+    check(L, t, now);
+    stuck(L, h, t);
+}
+
+void budget__check_room(lua_State *L, size_t n)
+{
+    task *t = host_of(L)->running;
+    box_frame *b = t ? t->box : NULL;
+    if (b && (n > b->account->max || b->account->used > b->account->max - n)) budget__condemn_box(L, b, ERR_NO_MEMORY);
 }
 
 void budget__hook(lua_State *L, lua_Debug *ar)
@@ -200,6 +321,7 @@ void budget__hook(lua_State *L, lua_Debug *ar)
     (void)ar;
     host *h = host_of(L);
     task *t = h->running;
+    if (t && h->cur && budget__doomed(t)) budget__rethrow(L, t); /* and the hook stays: so does the next instruction */
     if (h->has_timer) {
         lua_sethook(L, NULL, 0, 0);
         if (!h->tick) return;
@@ -208,8 +330,7 @@ void budget__hook(lua_State *L, lua_Debug *ar)
     if (!t || !h->cur) return;
     int64_t now = mono_ns();
     if (now < atomic_load(&h->slice_end_ns)) return;
-    if (is_over(t, now)) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
-    if (t->cancelled && now > t->cancel_at_ns && t->phase == PHASE_BODY) budget__condemn(L, t, ERR_CANCELLED);
+    check(L, t, now);
     if (!host__may_yield(L)) {
         stuck(L, h, t);
         return;

@@ -11,6 +11,7 @@ int luaopen_lunette_crypto(lua_State *L); /* lunette.crypto */
 int luaopen_lunette_fs(lua_State *L);     /* lunette.fs */
 int luaopen_lunette_log(lua_State *L);    /* lunette.log */
 int luaopen_lunette_sys(lua_State *L);    /* lunette.sys */
+int luaopen_lunette_watch(lua_State *L);  /* lunette.watch */
 
 /* Parts of lunette.loop that have a file of their own. */
 void loop_lua__channels(lua_State *L); /* registers the channel's metatable */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* host.c: the Lua state: made, capped in memory, collected when idle, closed. */
+/* host.c: the Lua state: made, collected when idle, closed. */
 #include "host/host.h"
 
 #include <lualib.h>
@@ -9,29 +9,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "host/host_internal.h"
+#include "host/match.h"
 
 #define GC_PAUSE       140  /* a new cycle starts at 1.4 times what the last one left: small and steady */
 #define IDLE_GC_MS     1500 /* after this long without runnable tasks, what they left is collected */
 #define IDLE_GC_GROWTH ((size_t)128 << 10) /* … if it is worth it: bytes allocated since the last time */
-
-/* lua_Alloc: counts for the state and for the task that runs, and refuses what passes the cap (shrinking never fails).
- */
-static void *l_alloc(void *ud, void *p, size_t osize, size_t nsize)
-{
-    host *h = (host *)ud;
-    if (!p) osize = 0;
-    if (nsize == 0) {
-        free(p);
-        h->mem_used -= osize;
-        return NULL;
-    }
-    if (nsize > osize && h->mem_used + (nsize - osize) > h->cfg.memory_max) return NULL;
-    void *q = mem_realloc(p, nsize);
-    if (!q) return nsize <= osize ? p : NULL;
-    h->mem_used += nsize - osize;
-    if (h->running && nsize > osize) h->running->use.allocated_bytes += nsize - osize;
-    return q;
-}
 
 static int l_panic(lua_State *L)
 {
@@ -87,6 +69,9 @@ static int l_open(lua_State *L)
     err__register(L);
     task__register(L);
     safe__install(L);
+    string__install(L);
+    table__install(L);
+    box__install(L);
     search__install(L, (const char *)lua_touserdata(L, 1));
     return 0;
 }
@@ -97,7 +82,7 @@ int host_new(loop *l, const host_cfg *cfg, host **out, err *e)
     if (!h) return err_set(e, ERR_NO_MEMORY, "no memory for the script host");
     h->l = l;
     take_cfg(h, cfg);
-    h->L = lua_newstate(l_alloc, h);
+    h->L = lua_newstate(memory__alloc, h);
     if (!h->L) {
         free(h);
         return err_set(e, ERR_NO_MEMORY, "no memory for the Lua state");

@@ -25,6 +25,28 @@ typedef enum wait_end { WAIT_PENDING, WAIT_DONE, WAIT_TIMEOUT } wait_end;
 
 typedef struct task_waiter task_waiter;
 
+/* What a call of a box holds of the state's memory, and the box with all of its calls (up). Every block that is
+ * allocated while the call runs knows its account, so that whoever frees it gives it back to the right one. */
+typedef struct mem_account {
+    struct mem_account *up; /* NULL: a box's own */
+    size_t used, max;
+    size_t refs; /* blocks, accounts below, and whoever made it */
+} mem_account;
+
+/* A call of a box under way: what it may use, beside what its task may. Frames are stacked, the innermost first. */
+typedef struct box_frame {
+    struct box_frame *up;
+    lua_State *L; /* the coroutine in which it was called: a script's yield does not pass it */
+    mem_account *account;
+    int64_t begin_ns, end_ns; /* of the task's cpu_ns: where it began, where its budget is used up */
+    int64_t hard_ns;          /* CPU that it may use where it cannot be suspended */
+    int64_t held_ns;          /* the longest that it kept the loop, in CPU */
+    err_kind condemned;       /* the error that no pcall inside of it may keep */
+    bool doomed;              /* … and its close handlers used up their grace: each instruction fails */
+    int line;                 /* where it was condemned, or threw; 0: not known */
+    char file[96];
+} box_frame;
+
 struct task {
     host *h;
     lua_State *co;
@@ -41,6 +63,8 @@ struct task {
     bool ok;
     bool cancelled;       /* asked to stop */
     err_kind condemned;   /* the error that no pcall may keep: ERR_BUDGET or ERR_CANCELLED; else ERR_NONE */
+    bool doomed;          /* condemned again, in a close handler: from now on each instruction fails */
+    box_frame *box;       /* the innermost call of a box that it is in, or NULL */
     int64_t cancel_at_ns; /* from here on a cancelled task gets an error thrown in */
     int64_t budget_ns;    /* cpu_ns at which the budget is used up; INT64_MAX: never */
     int64_t budget_from_ns;
@@ -70,6 +94,7 @@ struct host {
     lua_State *L;
     host_cfg cfg;
     size_t mem_used;
+    size_t boxes_used; /* … by all boxes */
     /* tasks */
     task *tasks;
     size_t n_tasks;
@@ -82,9 +107,12 @@ struct host {
     co_frame *volatile cur;
     _Atomic int64_t slice_end_ns;
     volatile sig_atomic_t tick; /* the slice ran out, and the hook has not seen it yet */
+    volatile sig_atomic_t poll; /* long-running C functions are to look at the budget */
     volatile sig_atomic_t armed;
-    int64_t asked_to_end_ns; /* when a tick first saw a signal to end that the loop has not; 0: none */
-    bool has_timer;          /* false: count hooks do the ticking */
+    unsigned polls;              /* since poll was set, where no timer sets it */
+    _Atomic int64_t tick_cpu_ns; /* thread CPU clock at the first tick past the slice in this resume; 0: none yet */
+    int64_t asked_to_end_ns;     /* when a tick first saw a signal to end that the loop has not; 0: none */
+    bool has_timer;              /* false: count hooks do the ticking */
     timer_t timer;
     yield_why yield;
     int64_t resumed_ns;
@@ -137,8 +165,39 @@ void budget__stop(host *h, task *t);         /* … and ended */
 void budget__recheck(host *h, lua_State *L); /* a tick that an inner coroutine did not live to see is handled in L */
 /* Marks t as condemned for this and throws; never returns. */
 int budget__condemn(lua_State *L, task *t, err_kind kind);
+int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind); /* … a call of a box */
 int budget__rethrow(lua_State *L, task *t);
 void budget__hook(lua_State *L, lua_Debug *ar);
+int64_t budget__cpu_ns(const task *t);  /* what the running task has used so far */
+int64_t budget__held_ns(const host *h); /* CPU for which this resume has kept the loop; 0: less than a slice */
+/* Does an error pass all pcalls, up to the task's end or to the call of a box that it is about? */
+static inline bool budget__condemned(const task *t)
+{
+    if (t->condemned != ERR_NONE) return true;
+    for (const box_frame *b = t->box; b; b = b->up)
+        if (b->condemned != ERR_NONE) return true;
+    return false;
+}
+bool budget__doomed(const task *t);
+void budget__note_place(lua_State *L, box_frame *b); /* where the innermost Lua function of L stands */
+/* For a C function that works for long: throws when the running script has used up its budget, or is cancelled. Free
+ * while its slice lasts. */
+void budget__look(lua_State *L);
+static inline void budget__poll(const host *h, lua_State *L)
+{
+    if (h->poll) budget__look(L);
+}
+/* Throws when a block of n bytes is more than the call of a box under way may still have. */
+void budget__check_room(lua_State *L, size_t n);
+
+/* memory.c */
+void *memory__alloc(void *ud, void *p, size_t osize, size_t nsize); /* lua_Alloc; ud: the host */
+mem_account *memory__account(mem_account *up, size_t max);          /* NULL without memory */
+void memory__release(mem_account *a);                               /* its blocks keep it while they live */
+
+/* box_lua.c: sandbox.native, which lunette.sandbox builds on */
+void box__install(lua_State *L);
+void box__drop_all(task *t); /* the frames of a task that ended without leaving them */
 
 /* safe.c */
 void safe__install(lua_State *L); /* pcall, xpcall, coroutine.*, os.exit, debug.sethook, debug.traceback */

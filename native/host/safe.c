@@ -10,14 +10,22 @@
 
 static bool is_condemned(lua_State *L)
 {
+    const task *t = host_of(L)->running;
+    return t && budget__condemned(t);
+}
+
+/* In a box, a lack of memory ends the call. */
+static void check_memory(lua_State *L, int status)
+{
     task *t = host_of(L)->running;
-    return t && t->condemned != ERR_NONE;
+    if (status == LUA_ERRMEM && t && t->box) budget__condemn_box(L, t->box, ERR_NO_MEMORY);
 }
 
 static int finish_pcall(lua_State *L, int status, lua_KContext extra)
 {
     if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L) - (int)extra;
     if (is_condemned(L)) return budget__rethrow(L, host_of(L)->running);
+    check_memory(L, status);
     lua_pushboolean(L, 0); // … err false
     lua_insert(L, -2);     // … false err
     return 2;
@@ -81,6 +89,7 @@ static int step(lua_State *L, lua_State *co, int narg, lua_KContext ctx)
     h->yield = YIELD_SCRIPT;
     h->cur = &fr;
     if (!h->has_timer && h->running) lua_sethook(co, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
+    if (h->running && budget__doomed(h->running)) lua_sethook(co, budget__hook, LUA_MASKCOUNT, 1);
     int status = lua_resume(co, L, narg, &nres);
     h->cur = fr.up;
     if (status == LUA_YIELD && h->yield != YIELD_SCRIPT) {
@@ -96,6 +105,7 @@ static int step(lua_State *L, lua_State *co, int narg, lua_KContext ctx)
     }
     /* A wrapped coroutine cannot be closed by its owner, a condemned one will not be: its close handlers run here. */
     if (ctx == CTX_WRAP || is_condemned(L)) lua_resetthread(co);
+    check_memory(L, status);
     lua_xmove(co, L, 1); // … err
     return fail(L, ctx);
 }
@@ -151,8 +161,10 @@ static int l_co_wrap(lua_State *L)
 /* Is L a coroutine of the script's, so that a yield goes to the script and not to the scheduler? */
 static bool is_inner(lua_State *L)
 {
-    const co_frame *fr = host_of(L)->cur;
-    return fr && fr->L == L && (fr->up || !host_of(L)->running);
+    const host *h = host_of(L);
+    const co_frame *fr = h->cur;
+    if (h->running && h->running->box && h->running->box->L == L) return false;
+    return fr && fr->L == L && (fr->up || !h->running);
 }
 
 static int l_co_yield(lua_State *L)

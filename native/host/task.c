@@ -85,6 +85,7 @@ static int cleanup_k(lua_State *L, int status, lua_KContext ctx)
         if (ctx == 1 && status != LUA_OK && status != LUA_YIELD) lua_pop(L, 1);
         ctx = 1;
         t->condemned = ERR_NONE;
+        t->doomed = false;
         if (!push_next_cleanup(L, t)) return lua_gettop(L) - 1;
         status = lua_pcallk(L, 0, 0, 1, 1, cleanup_k);
     }
@@ -98,6 +99,7 @@ static int body_k(lua_State *L, int status, lua_KContext ctx)
     t->ok = status == LUA_OK || status == LUA_YIELD;
     t->phase = PHASE_CLEANUP;
     t->condemned = ERR_NONE;
+    t->doomed = false;
     t->cleanup_end_ns = mono_ns() + h->cfg.cleanup_ms * 1000000;
     task_set_budget(t, h->cfg.cleanup_ms);
     if (status == LUA_ERRMEM) {
@@ -141,6 +143,7 @@ static void finish(task *t, bool ok, int nres)
     t->ok = ok;
     t->nres = nres;
     await__drop(t);
+    box__drop_all(t);
     unlink_task(t);
     task__wake_waiters(t);
     if (t->done) t->done(t->done_arg, t, t->co, ok, nres);
@@ -266,6 +269,7 @@ static int l_new_thread(lua_State *L)
 {
     task *t = (task *)lua_touserdata(L, 1);
     t->co = lua_newthread(L);                   // task co
+    host__mark(t->co, true);                    //         it is the scheduler's to resume and to close, no script's
     t->co_ref = luaL_ref(L, LUA_REGISTRYINDEX); // task
     return 0;
 }
