@@ -8,12 +8,12 @@ local event_names = require("collectors.event_names")
 local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local signals = require("signals.allocations")
 local wire = require("collectors.allocations_sampled.wire")
 
 local SINCE <const> = 10            -- first major version that samples
 local INLINE <const> = { Summary = { types = 10, sites = 8 }, Detail = { types = 50, sites = 25 }, Raw = { types = 50, sites = 25 } }
-local UNKNOWN <const> = signals.UNKNOWN
+local UNKNOWN <const> = "<unknown>"
+local FEW_SAMPLES <const> = 20 -- below, the share of the leading type is off by a factor of its own size
 local NO_NAME <const> = "NULL"      -- what NativeAOT writes: it samples, but tells neither types nor stacks
 
 --- The sums from which estimate.of makes an estimate. w: how many objects a sample stands for.
@@ -89,7 +89,7 @@ local function add_notes(artifact, result, live)
   if #artifact.types == 1 and artifact.types[1].name == UNKNOWN then
     notes[#notes + 1] = "NoNames: this runtime (NativeAOT) tells neither types nor stacks of its samples: only the total is known."
   end
-  if artifact.total.samples > 0 and artifact.total.samples < signals.MIN_SAMPLES then
+  if artifact.total.samples > 0 and artifact.total.samples < FEW_SAMPLES then
     notes[#notes + 1] = "FewSamples: the bounds are wide; a longer window narrows them (100 samples: a quarter; 1,000: 8 %)."
   end
 end
@@ -149,20 +149,9 @@ local function sentence(artifact, from)
       and (", %.0f %% of it %s"):format(100 * top.estimate.bytes / total.bytes, event_names.spoken(top.name)) or "")
 end
 
-local function keyed(rows, name)
-  local list = {}
-  for i, row in ipairs(rows) do list[i] = { key = row[name], bytes = row.estimate.bytes } end
-  return list
-end
-
 return collector {
   kind = "allocations-sampled", handle = "allocations-sampled-snapshot", data_field = "allocationsSampled",
   payload = "AllocationsSampledSnapshot", risk = "low", collect = collect, inline = inline, summary = sentence,
-  signals = function(artifact, handle_id)
-    local list = signals.of(signals.BY_TYPE, keyed(artifact.types, "name"), artifact.total, handle_id, "summary")
-    list[#list + 1] = signals.of(signals.BY_SITE, keyed(artifact.sites, "method"), artifact.total, handle_id, "bySite")[1]
-    return list
-  end,
   hints = function(_, handle_id, pid)
     return {
       hints.new("query_snapshot", "See which methods allocate, with stacks.", { handle = handle_id, view = "bySite" }, "high"),

@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- contention: threads that wait for a lock (Monitor, Lock), paired by thread; by call site, by owner, and which owners made others wait.
 local blame = require("collectors.contention.blame")
-local by_site = require("signals.contention_by_call_site")
 local collector = require("lunette.collector")
 local contention_hints = require("collectors.contention.hints")
 local contention_notes = require("collectors.contention.notes")
@@ -55,6 +54,5 @@ return collector {
   end,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  signals = function(artifact, handle_id) return by_site.of(artifact, handle_id) end,
   hints = contention_hints.of,
 }

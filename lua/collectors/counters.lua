@@ -28,6 +28,7 @@ local PROCESSOR_COUNT <const> = 0x2    -- of System.Runtime: without it the one-
 ---@class CountersOptions
 ---@field providers string[]?   nil: the three default ones; {}: none
 ---@field meters string[]?      nil or {}: none
+---@field implicit_providers boolean?   nobody asked for the providers by name: their silence is no finding
 ---@field implicit_meters boolean?   nobody asked for them by name: their silence is no finding
 ---@field interval_s integer
 ---@field duration_s integer
@@ -58,7 +59,8 @@ local function plan_of(options)
   local plan = {
     providers = options.providers or M.DEFAULT_PROVIDERS, meters = options.meters or {}, interval_s = options.interval_s,
     duration_s = options.duration_s, max_series = options.max_series, notes = {},
-    explicit = options.providers ~= nil, implicit_meters = options.implicit_meters, client_id = crypto.uuid(),
+    explicit = options.providers ~= nil and not options.implicit_providers, implicit_meters = options.implicit_meters,
+    client_id = crypto.uuid(),
     limits = {
       max_series = options.max_series, max_histograms = math.min(options.max_series, M.MAX_HISTOGRAMS), interval_s = options.interval_s,
     },

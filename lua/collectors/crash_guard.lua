@@ -1,8 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- crash-guard: watches a process for an exception that nobody handles. Ends early when the process does; keeps the last throws, and tells
 -- what is known of the end: the exit, the exception in flight, and how whole the stream was.
-local by_throw_site = require("signals.exceptions_by_throw_site")
-local by_type = require("signals.exceptions_by_type")
 local collector = require("lunette.collector")
 local exit_watch = require("collectors.crash_guard.exit")
 local guard_hints = require("collectors.crash_guard.hints")
@@ -73,9 +71,5 @@ return collector {
   collect = collect,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth == "Summary") end,
   summary = snapshot.sentence,
-  signals = function(artifact, handle_id)
-    local list = by_type.of(artifact, handle_id, "summary")
-    return table.move(by_throw_site.of(artifact, handle_id), 1, 1, #list + 1, list)
-  end,
   hints = function(artifact, handle_id, pid) return guard_hints.of(artifact, handle_id, pid) end,
 }

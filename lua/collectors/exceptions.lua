@@ -5,7 +5,6 @@ local exception_hints = require("collectors.exceptions.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
-local by_type = require("signals.exceptions_by_type")
 local probe = require("lunette.probe")
 local rows = require("collectors.exceptions.rows")
 
@@ -93,6 +92,5 @@ return collector {
   end,
   inline = inline,
   summary = sentence,
-  signals = function(artifact, handle_id) return by_type.of(artifact, handle_id, "byType") end,
   hints = function(artifact, handle_id, pid) return exception_hints.of(artifact, handle_id, pid) end,
 }

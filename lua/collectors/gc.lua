@@ -12,7 +12,6 @@ local streams = require("collectors.gc.streams")
 local RUNTIME <const> = probe.RUNTIME
 local MAX_ROWS <const> = 200
 local QUEUE <const> = 200000 -- marks that may wait for us; a collection makes seven
-local SIGNALS <const> = { "signals.gc_fully_suspended_share", "signals.gc_gen2_share", "signals.gc_loh_growth" }
 
 local HEAP <const> = {
   at = "@time", gen0 = "GenerationSize0", gen1 = "GenerationSize1", gen2 = "GenerationSize2", loh = "GenerationSize3",
@@ -119,12 +118,5 @@ return collector {
   risk = function(_, args) return args.induce and induce.RISK or "low" end, max_risk = induce.RISK,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
   summary = snapshot.sentence,
-  signals = function(artifact, handle_id)
-    local list = {}
-    for _, name in ipairs(SIGNALS) do
-      for _, signal in ipairs(require(name).of(artifact, handle_id)) do list[#list + 1] = signal end
-    end
-    return list
-  end,
   hints = gc_hints.of,
 }

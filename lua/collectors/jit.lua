@@ -7,7 +7,6 @@ local hints = require("collectors.jit.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local snapshot = require("collectors.jit.snapshot")
-local storm = require("signals.jit_storm")
 
 local RUNTIME <const> = probe.RUNTIME
 local MAX_METHODS <const> = 16384  -- told apart while events come
@@ -94,6 +93,5 @@ return collector {
     local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
     return ("JIT of %s over %.1f s, %s"):format(what, artifact.duration_ms / 1000, artifacts.health(artifact))
   end,
-  signals = function(artifact, handle_id) return storm.of(artifact, handle_id) end,
   hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

@@ -5,9 +5,7 @@ local collector = require("lunette.collector")
 local hints = require("collectors.threadpool.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local queue_wait = require("signals.threadpool_queue_wait")
 local snapshot = require("collectors.threadpool.snapshot")
-local starvation = require("signals.threadpool_starvation")
 
 local RUNTIME <const> = probe.RUNTIME
 local FRAMEWORK <const> = "System.Diagnostics.Eventing.FrameworkEventSource"
@@ -85,9 +83,5 @@ return collector {
   },
   collect = collect, summary = sentence,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
-  signals = function(artifact, handle_id)
-    local list, waits = starvation.of(artifact, handle_id), queue_wait.of(artifact, handle_id)
-    return table.move(waits, 1, #waits, #list + 1, list)
-  end,
   hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

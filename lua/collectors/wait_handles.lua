@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- wait-handles: threads that wait on a Mutex, Semaphore, event, Task, Thread or in Monitor.Wait (.NET 9 and later), paired by thread; by
 -- source and call site, and in one ranking with the lock contention of the same session: where threads wait.
-local by_site = require("signals.waits_by_call_site")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local frames = require("collectors.waits.frames")
@@ -103,6 +102,5 @@ return collector {
   end,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  signals = function(artifact, handle_id) return by_site.of(artifact, handle_id) end,
   hints = wait_hints.of,
 }

@@ -1,40 +1,21 @@
 -- SPDX-License-Identifier: MIT
 -- counters.trend: which counter moved most between the first and the last value of one window. A grouping, never a diagnosis.
-local hints = require("lunette.hints")
-
-local M = {}
-
-M.ID = "counters.trend"
-M.EMIT_AT = 0.5 -- relative change from which a counter stands out
-M.BUCKETS = 5
-M.MIN_OBSERVATIONS = 3 -- two values are a step, not a movement
-
--- Below these sizes a counter stays near zero and its relative change is noise; by unit, as the runtime writes it.
-local NEAR_ZERO <const> = { ["%"] = 5, MB = 1, B = 1000000, ms = 10, count = 10 }
--- What being looked at makes an idle process compile: some 250 methods, in 30 to 200 ms, on a busy machine 330 (8.0 to 10.0). Below these
--- sizes it is not its own.
-local OWN_TRACE <const> = { ["methods-jitted-count"] = 500, ["time-in-jit"] = 750 }
+local signal = require("lunette.signal")
 
 --- (last - first) / max(|first|, |last|): between -1 and 1 whatever the unit; 0 while both stay near zero.
----@param first number
----@param last number
----@param unit string?
----@param name string?   of the counter
----@return number
-function M.relative_change(first, last, unit, name)
-  local size = math.max(math.abs(first), math.abs(last))
-  if size < (OWN_TRACE[name or false] or NEAR_ZERO[unit or "count"] or NEAR_ZERO.count) then return 0 end
-  return (last - first) / size
+local function relative_change(counter, limits)
+  local s = counter.series
+  local size = math.max(math.abs(s.first), math.abs(s.last))
+  local least = limits.own_trace[counter.name] or limits.near_zero[counter.unit or "count"] or limits.near_zero.count
+  return size < least and 0 or (s.last - s.first) / size
 end
 
 --- The counters that moved, the largest change first (ties by name).
----@param counters table[]   see collectors.counters.snapshot
-function M.movers(counters)
+local function movers(artifact, self)
   local list = {}
-  for _, c in ipairs(counters) do
-    local s = c.series
-    local change = s.n >= M.MIN_OBSERVATIONS and M.relative_change(s.first, s.last, c.unit, c.name) or 0
-    if math.abs(change) >= M.EMIT_AT then list[#list + 1] = { counter = c, key = c.provider .. "/" .. c.name, change = change } end
+  for _, c in ipairs(artifact.counters) do
+    local change = c.series.n >= self.limits.min_observations and relative_change(c, self.limits) or 0
+    if math.abs(change) >= self.emit_at then list[#list + 1] = { counter = c, key = c.provider .. "/" .. c.name, change = change } end
   end
   table.sort(list, function(a, b)
     local x, y = math.abs(a.change), math.abs(b.change)
@@ -46,26 +27,31 @@ end
 
 local function plain(value) return value == math.floor(value) and ("%d"):format(value) or ("%.2f"):format(value) end
 
---- The signal of a window as a list of none or one.
----@param artifact CounterArtifact
----@param handle_id string?
----@return table[]
-function M.of(artifact, handle_id)
-  local movers = M.movers(artifact.counters)
-  if #movers == 0 then return {} end
-  local buckets = {}
-  for i = 1, math.min(M.BUCKETS, #movers) do
-    buckets[i] = { key = movers[i].key, magnitude = movers[i].change, unit = "relative change", handle = handle_id }
-  end
-  local top = movers[1]
-  local s, unit = top.counter.series, top.counter.unit and " " .. top.counter.unit or ""
-  return { {
-    signal = M.ID,
-    summary = ("%s moved most: from %s to %s%s within the window%s."):format(top.key, plain(s.first), plain(s.last), unit,
-      #movers > 1 and ("; %d counters moved by half or more"):format(#movers) or ""),
-    salience = math.abs(top.change), buckets = buckets,
-    nextAction = hints.new("query_snapshot", "See all counters of the window by provider.", { handle = handle_id, view = "byProvider" }),
-  } }
-end
-
-return M
+return signal {
+  id = "counters.trend", handle = "counters", order = 10,
+  emit_at = 0.5, -- relative change from which a counter stands out
+  buckets = 5,
+  limits = {
+    min_observations = 3, -- two values are a step, not a movement
+    -- below these sizes a counter stays near zero and its relative change is noise; by unit, as the runtime writes it
+    near_zero = { ["%"] = 5, MB = 1, B = 1000000, ms = 10, count = 10 },
+    -- What being looked at makes an idle process compile: some 250 methods, in 30 to 200 ms, on a busy machine 330 (8.0 to 10.0). Below
+    -- these sizes it is not its own.
+    own_trace = { ["methods-jitted-count"] = 500, ["time-in-jit"] = 750 },
+  },
+  of = function(artifact, self)
+    local list, buckets = movers(artifact, self), {}
+    if #list == 0 then return nil end
+    for i = 1, math.min(self.buckets, #list) do
+      buckets[i] = { key = list[i].key, magnitude = list[i].change, unit = "relative change" }
+    end
+    local top = list[1]
+    local s, unit = top.counter.series, top.counter.unit and " " .. top.counter.unit or ""
+    return {
+      summary = ("%s moved most: from %s to %s%s within the window%s."):format(top.key, plain(s.first), plain(s.last), unit,
+        #list > 1 and ("; %d counters moved by half or more"):format(#list) or ""),
+      salience = math.abs(top.change), buckets = buckets,
+    }
+  end,
+  next = { view = "byProvider", reason = "See all counters of the window by provider." },
+}

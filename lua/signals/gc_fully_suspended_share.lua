@@ -1,35 +1,36 @@
 -- SPDX-License-Identifier: MIT
--- gc.fully-suspended-share.v2: which share of the window the program stood still for GC. A grouping, never a diagnosis.
-local hints = require("lunette.hints")
-local snapshot = require("collectors.gc.snapshot")
+-- gc.fully-suspended-share.v2: which share of the window the program stood still for GC. A grouping, never a diagnosis. Silent without
+-- usable suspension evidence.
+local signal = require("lunette.signal")
 
-local M = {}
-
-M.ID = "gc.fully-suspended-share.v2"
-M.EMIT_AT = 0.02
-M.BUCKETS = 3
-
---- The signal of a window as a list of none or one. Silent without usable suspension evidence.
----@param artifact GcArtifact
----@param handle_id string?
----@return table[]
-function M.of(artifact, handle_id)
-  local percent = snapshot.suspended_percent(artifact)
-  if not percent or percent / 100 < M.EMIT_AT then return {} end
-  local s, buckets = artifact.suspensions, {}
-  for i, row in ipairs(snapshot.longest(artifact, M.BUCKETS)) do
-    buckets[i] = {
-      key = ("suspension at %.3f s"):format(row.start_ns / 1e9), magnitude = (row.end_ns - row.start_ns) / 1e6, unit = "ms",
-      handle = handle_id,
-    }
-  end
-  return { {
-    signal = M.ID,
-    summary = ("%s%.1f %% of the window was fully suspended for GC, in %d suspensions; the longest took %.1f ms."):format(
-      s.status == "degraded" and "At least " or "", percent, s.pause.n, s.pause.max_ns / 1e6),
-    salience = math.min(1, percent / 100), buckets = buckets,
-    nextAction = hints.new("query_snapshot", "See the longest suspensions.", { handle = handle_id, view = "longestPauses" }),
-  } }
+local function longest(rows, max)
+  local list = table.move(rows, 1, #rows, 1, {})
+  table.sort(list, function(a, b)
+    local x, y = a.end_ns - a.start_ns, b.end_ns - b.start_ns
+    if x ~= y then return x > y end
+    return a.start_ns < b.start_ns
+  end)
+  return table.move(list, 1, math.min(max, #list), 1, {})
 end
 
-return M
+return signal {
+  id = "gc.fully-suspended-share.v2", handle = "gc-events", order = 10, emit_at = 0.02, buckets = 3,
+  of = function(artifact, self)
+    local s = artifact.suspensions
+    if s.status == "unavailable" or artifact.duration_ms <= 0 then return nil end
+    local share = s.pause.sum_ns / 1e6 / artifact.duration_ms
+    if share < self.emit_at then return nil end
+    local buckets = {}
+    for i, row in ipairs(longest(s.longest, self.buckets)) do
+      buckets[i] = {
+        key = ("suspension at %.3f s"):format(row.start_ns / 1e9), magnitude = (row.end_ns - row.start_ns) / 1e6, unit = "ms",
+      }
+    end
+    return {
+      summary = ("%s%.1f %% of the window was fully suspended for GC, in %d suspensions; the longest took %.1f ms."):format(
+        s.status == "degraded" and "At least " or "", 100 * share, s.pause.n, s.pause.max_ns / 1e6),
+      salience = share, buckets = buckets,
+    }
+  end,
+  next = { view = "longestPauses", reason = "See the longest suspensions." },
+}

@@ -37,7 +37,7 @@ describe("signals.contention_by_call_site", function()
   it("keeps its buckets few", function()
     local sites = { site("App.A()", 50, 900) }
     for i = 1, 9 do sites[#sites + 1] = site(("App.B%d()"):format(i), 1, 10 - i) end
-    assert.equal(contention.BUCKETS, #contention.of(contended(sites))[1].buckets)
+    assert.equal(contention.buckets, #contention.of(contended(sites))[1].buckets)
   end)
 
   it("is silent when contentions are few, short, spread or without a name", function()

@@ -23,7 +23,7 @@ end
 
 describe("signals.exceptions_by_type", function()
   it("names the leading type with its share, and at most five types", function()
-    local list = by_type.of(counts(60, 10, 10, 8, 6, 4, 2), "H1", "byType")
+    local list = by_type.of(counts(60, 10, 10, 8, 6, 4, 2), "H1")
     assert.equal(1, #list)
     local s = list[1]
     assert.same({ "exceptions.by-type", 0.6, 5, "T1", 60, "exceptions", "H1" },
@@ -32,11 +32,15 @@ describe("signals.exceptions_by_type", function()
     assert.same({ handle = "H1", view = "byType" }, s.nextAction.suggestedArguments)
   end)
 
+  it("shows the view of the kind of handle that it was found in", function()
+    assert.equal("summary", by_type.of(counts(60), "H1", "crash-guard-snapshot")[1].nextAction.suggestedArguments.view)
+  end)
+
   it("is silent for none, for few, and for many that are spread thin", function()
-    assert.same({}, by_type.of(counts(), "H1", "byType"))
-    assert.same({}, by_type.of(counts(4), "H1", "byType"))
-    assert.same({}, by_type.of(counts(49, 30, 21), "H1", "byType"))
-    assert.equal(1, #by_type.of(counts(5), "H1", "byType"))
+    assert.same({}, by_type.of(counts(), "H1"))
+    assert.same({}, by_type.of(counts(4), "H1"))
+    assert.same({}, by_type.of(counts(49, 30, 21), "H1"))
+    assert.equal(1, #by_type.of(counts(5), "H1"))
   end)
 end)
 

@@ -3,7 +3,8 @@
 local here = debug.getinfo(1, "S").source:match("^@(.*/)")
 local windows = dofile(here .. "windows.lua")
 local triage = require("triage")
-local indicators = require("triage.indicators")
+local index = require("lunette.rules.index")
+local rules = require("lunette.rules")
 
 local function judged(readings, more) return triage.judge(windows.of(readings, more), 42) end
 
@@ -231,7 +232,8 @@ describe("triage of the recorded session", function()
   it("sees slow requests that wait while the CPU is idle", function()
     local kit = require("support.framework_kit")
     local artifact = assert(require("collectors.counters").collect(kit.ctx(), { path = require("lunette.sys").home
-      .. "/tests/data/demo.nettrace" }, { meters = triage.METERS, interval_s = 1, max_series = triage.MAX_SERIES }))
+      .. "/tests/data/demo.nettrace" }, { meters = triage.options().meters, interval_s = 1,
+      max_series = triage.MAX_SERIES }))
     local r = triage.judge(artifact)
     assert.equal("degraded", r.assessment)
     assert.equal("threadpool-starvation", r.verdict)
@@ -243,7 +245,7 @@ describe("triage of the recorded session", function()
   end)
 end)
 
-describe("triage.indicators", function()
+describe("the indicators of a triage", function()
   local cases = {
     { "cpu-usage", 95, 90, "critical" }, { "cpu-usage", 80, 65, "high" }, { "cpu-usage", 50, 35, "elevated" },
     { "cpu-usage", 15, 10, "normal" },
@@ -252,9 +254,9 @@ describe("triage.indicators", function()
   }
   for _, case in ipairs(cases) do
     it(("scores %s %s as %d, %s"):format(table.unpack(case)), function()
-      for _, rule in ipairs(indicators.RULES) do
-        if rule.name == case[1] then
-          local score, level = indicators.score(rule, case[2])
+      for _, indicator in ipairs(index.of().indicators) do
+        if indicator.name == case[1] then
+          local score, level = rules.score(indicator, case[2])
           assert.same({ case[3], case[4] }, { math.floor(score), level })
           return
         end

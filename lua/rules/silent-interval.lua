@@ -1,0 +1,11 @@
+-- SPDX-License-Identifier: MIT
+-- runtime.silent-interval: the runtime's counters failed to come.
+local rule = require("lunette.rule")
+
+return rule {
+  name = "runtime.silent-interval", order = 80, input = "silent_s", evidence = "EventCounters", unit = "s",
+  levels = { elevated = 1.75 },
+  summary = "The runtime's counters were silent for {value} s.",
+  rationale = "Counters come once a second here: the process was stopped, starved of CPU, or its counter thread was held up.",
+  next = { tool = "inspect_process", arguments = { view = "container" }, reason = "See whether the process is throttled or stopped." },
+}
