@@ -41,7 +41,7 @@ internal static class Program
         "  source N        EventSource Lunette-Demo: N Ping, N OrderStart and OrderStop, N/2 Bad (100)\n" +
         "  flood N         EventSource Lunette-Flood: N thousand WorkStart and WorkStop a second until stop; 0 is as fast as it can (200)\n" +
         "  http N          HttpClient: N plain requests, and some of every other fate (10)\n" +
-        "  spans N         N orders of 5 nested spans each, 2N spans of another source, 4 odd ones (10)\n" +
+        "  spans N         N orders of 5 nested spans each, 2N spans of another source, 5 odd ones (10)\n" +
         "  http-spans N    N requests of HttpClient to itself, 5 spans of requests made by hand (4)\n" +
         "  logs N          15N + 8 log messages of 5 categories and all levels, in scopes (10)\n" +
         "  di              a service container with 10 singletons, 20 scoped, 30 transient services\n" +

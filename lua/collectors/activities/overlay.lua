@@ -155,6 +155,7 @@ local function flags_of(gc, mono, doubtful)
   local flags = {}
   if not mono then flags[#flags + 1] = "wall-clock-alignment" end
   if gc.suspensions.dropped > 0 then flags[#flags + 1] = "pause-details-capped" end
+  if gc.collections.dropped > 0 then flags[#flags + 1] = "collection-details-capped" end
   if doubtful then flags[#flags + 1] = "open-ended-pauses" end
   for _, word in ipairs(gc.suspensions.quality) do flags[#flags + 1] = "gc:" .. word end
   return flags
@@ -165,7 +166,7 @@ end
 ---@param gc GcArtifact
 ---@return OverlayResult?   nil: the two have no time in common
 function M.of(activities, gc)
-  local mono = activities.start_mono_ns ~= nil and gc.start_mono_ns ~= nil and activities.clock_offset ~= nil
+  local mono = activities.start_mono_ns and gc.start_mono_ns and activities.clock_offset and true or false
   local window = common(activities, gc, mono)
   if not window then return nil end
   local base, s = base_of(gc, mono), gc.suspensions

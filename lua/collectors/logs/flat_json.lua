@@ -42,7 +42,8 @@ function M.members(s)
       value, whole, at = text_at(s, from)
       list[#list + 1] = { opened(name, true), opened(value, whole), whole }
     else
-      value, at = s:match("^([^,}]*)()", from)
+      value, at = s:match("^([^,}]+)()", from)
+      if not value then break end
       list[#list + 1] = { opened(name, true), value, s:sub(at, at) ~= "" }
     end
   end
