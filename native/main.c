@@ -58,6 +58,7 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
                                       {"lunette.fs", luaopen_lunette_fs},
                                       {"lunette.log", luaopen_lunette_log},
                                       {"lunette.sys", luaopen_lunette_sys},
+                                      {"lunette.watch", luaopen_lunette_watch},
 #ifdef LUNETTE_HAVE_REGEX
                                       {"lunette.regex", luaopen_lunette_regex},
 #endif

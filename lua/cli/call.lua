@@ -9,6 +9,7 @@ local mcp = require("lunette.mcp")
 local options = require("lunette.options")
 local render = require("lunette.render")
 local scopes = require("lunette.scopes")
+local site = require("lunette.site")
 local sys = require("lunette.sys")
 local text = require("lunette.text")
 
@@ -26,7 +27,7 @@ several times makes a list. A capture ends with this process: chain questions ab
   --json          print what an MCP client gets (one line a call) instead of tables
   --approve       run high-risk calls without showing the preview first; on a terminal critical ones still ask
   --scopes A,B    act as a token with these scopes (default: root)
-  --scripts DIR   load a folder of site scripts; may be given several times
+  --site DIR      a folder of site scripts, above /etc/lunette and ~/.config/lunette; may be given several times
   --config FILE   a Lua configuration file
 
 Exit code: 0 done, 1 the answer is an error or nothing was done, 2 the call cannot be understood.
@@ -34,7 +35,8 @@ Exit code: 0 done, 1 the answer is an error or nothing was done, 2 the call cann
 
 local EXIT_OK <const>, EXIT_ERROR <const>, EXIT_USAGE <const> = 0, 1, 2
 local KNOWN <const> = {
-  ["--json"] = "flag", ["--approve"] = "flag", ["--scopes"] = "value", ["--scripts"] = "list", ["--config"] = "value", ["--help"] = "flag",
+  ["--json"] = "flag", ["--approve"] = "flag", ["--scopes"] = "value", ["--site"] = "list", ["--scripts"] = "list",
+  ["--config"] = "value", ["--help"] = "flag",
 }
 local STDIN <const>, STDOUT <const>, STDERR <const> = 0, 1, 2
 local BAR <const> = 24
@@ -259,7 +261,7 @@ function M.main(args)
   if why then return complain(why) end
   local cfg = config.load({ file = opts.config })
   if cfg.fatal then return complain(cfg.fatal) end
-  app.load({ config = cfg, scripts = app.script_folders(cfg, opts.scripts) })
+  app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   loop.on_cleanup(handles.clear)
   if not opts[1] then return list_tools() end
   local steps

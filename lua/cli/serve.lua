@@ -11,6 +11,7 @@ local loop = require("lunette.loop")
 local mcp = require("lunette.mcp")
 local metrics = require("lunette.metrics")
 local options = require("lunette.options")
+local reload = require("lunette.generation.reload")
 local scopes = require("lunette.scopes")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
@@ -40,7 +41,8 @@ With none, a token is made at start and written to the log (standard error). SIG
 local EXIT_USAGE <const> = 2
 local KNOWN <const> = {
   ["--http"] = "value", ["--urls"] = "value", ["--stdio"] = "flag", ["--tls-cert"] = "value", ["--tls-key"] = "value",
-  ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value", ["--allow-host"] = "list", ["--allow-origin"] = "list", ["--health-check"] = "flag",
+  ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value", ["--allow-host"] = "list", ["--allow-origin"] = "list",
+  ["--health-check"] = "flag",
 }
 local MAX_PEM <const> = 1024 * 1024
 local HEALTH_TIMEOUT_S <const> = 3
@@ -197,6 +199,7 @@ function M.main(args)
   if not tls then return complain(why) end
   app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   publish_protocol_metrics()
+  reload.publish_metrics()
   app.start()
   loop.on_cleanup(handles.clear)
   if opts.http or not opts.stdio then

@@ -2,6 +2,7 @@
 -- resources: what clients may read: captures behind handles, the catalogue of kinds and views, and the guide.
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
+local generation = require("lunette.generation")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local kinds = require("lunette.kinds")
@@ -125,11 +126,24 @@ local function guide(base)
   }
 end
 
+-- What of the site's scripts is in use, and what is broken.
+local function scripts()
+  return {
+    uri = "lunette://scripts", name = "scripts", title = "Site scripts", mimeType = "application/json",
+    description = "Which scripts of which layers are in use, and which are broken, with file and line.",
+    read = function(_, uri)
+      local status = require("lunette.generation.status")
+      return contents(uri, "application/json", json.encode(status.of(generation.current())))
+    end,
+  }
+end
+
 --- Adds all resources and templates.
 ---@param registry table
 ---@param base string   folder that holds playbooks/
 function M.register(registry, base)
   registry.add_resource(guide(base))
+  registry.add_resource(scripts())
   registry.add_template(of_handle("signals://cpu-sample/{handle}", "Signals of a CPU sample", "cpu-sample", asked("signals_resource")))
   registry.add_template(of_handle("heap-snapshot://{handle}", "Heap snapshot, metadata only", "heap-snapshot", asked("resource")))
   registry.add_template({

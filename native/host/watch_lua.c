@@ -44,16 +44,14 @@ static watch *check_watch(lua_State *L)
     return w;
 }
 
-static int push_errno(lua_State *L, const char *what, const char *path)
+static int push_errno(lua_State *L, int sys, const char *what, const char *path)
 {
-    int code = errno;
+    err_kind kind = sys == ENOENT || sys == ENOTDIR  ? ERR_NOT_FOUND
+                    : sys == EACCES                  ? ERR_PERMISSION_DENIED
+                    : sys == ENOSPC || sys == EMFILE ? ERR_LIMIT
+                                                     : ERR_IO;
     err e = {0};
-    err_kind kind = code == ENOENT || code == ENOTDIR  ? ERR_NOT_FOUND
-                    : code == EACCES                   ? ERR_PERMISSION
-                    : code == ENOSPC || code == EMFILE ? ERR_LIMIT
-                                                       : ERR_IO;
-    err_set(&e, kind, "cannot %s %s: %s", what, path, strerror(code));
-    e.sys = code;
+    err_sys(&e, kind, sys, "cannot %s %s", what, path);
     return host_push_err(L, &e);
 }
 
@@ -124,7 +122,7 @@ static int l_new(lua_State *L)
     *w = (watch){.fd = -1, .l = host_loop(L)};
     luaL_setmetatable(L, WATCH_TYPE);
     w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (w->fd < 0) return push_errno(L, "begin", "to watch folders");
+    if (w->fd < 0) return push_errno(L, errno, "begin", "to watch folders");
     err e = {0};
     if (loop_fd_add(w->l, w->fd, EPOLLIN, on_ready, w, &w->ready, &e) < 0) {
         close(w->fd);
@@ -150,16 +148,13 @@ static int l_add(lua_State *L)
     const char *path = luaL_checkstring(L, 2);
     const char *name = luaL_optstring(L, 3, NULL);
     int wd = inotify_add_watch(w->fd, path, WATCH_MASK);
-    if (wd < 0) return push_errno(L, "watch", path);
+    if (wd < 0) return push_errno(L, errno, "watch", path);
     if (!find_folder(w, wd, name)) {
         folder *all =
             w->n_folders < WATCH_MAX ? (folder *)mem_realloc(w->folders, (w->n_folders + 1) * sizeof *all) : NULL;
         char *copy = all && name ? strdup(name) : NULL;
         if (all) w->folders = all;
-        if (!all || (name && !copy)) {
-            errno = ENOSPC;
-            return push_errno(L, "watch", path);
-        }
+        if (!all || (name && !copy)) return push_errno(L, ENOSPC, "watch", path);
         w->folders[w->n_folders++] = (folder){.wd = wd, .name = copy};
     }
     lua_pushinteger(L, wd);

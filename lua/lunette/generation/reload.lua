@@ -1,4 +1,196 @@
 -- SPDX-License-Identifier: MIT
+-- Lets changes of the layers follow. A watch tells that something happened; then all files are looked at again, so it does not matter how
+-- an editor writes: over the file, beside it and renamed, in pieces, through a link that is swapped. What is new is built aside and put in
+-- place at once.
+local build = require("lunette.generation.build")
+local fs = require("lunette.fs")
+local generation = require("lunette.generation")
+local log = require("lunette.log")
+local loop = require("lunette.loop")
+local metrics = require("lunette.metrics")
+local publish = require("lunette.generation.publish")
+local site = require("lunette.site")
+local watch = require("lunette.watch")
+
 local M = {}
-function M.start() end
+
+M.SETTLE_MS = 50    -- without any event: then what was written is complete
+M.WRITING_MS = 300  -- as long as a file is open that was written to, and at most this long
+M.LONGEST_MS = 500  -- of events without a pause
+M.LOOK_MS = 5000    -- what no event tells: file systems of other machines
+M.POLL_MS = 1000    -- where a watch fails
+
+local reloads = metrics.counter("lunette_script_reloads", "Reloads of site scripts, by whether all of them are sound.")
+
+local function count(state)
+  return function()
+    local n = 0
+    for _, unit in pairs(generation.newest().units) do
+      if unit.site and unit.state == state then n = n + 1 end
+    end
+    return n
+  end
+end
+
+--- The gauges of /metrics.
+function M.publish_metrics()
+  metrics.gauge("lunette_scripts_loaded", "Site scripts in use.", count("ok"))
+  metrics.gauge("lunette_scripts_broken", "Site scripts that are broken: their last good version serves, or nothing.", count("broken"))
+  metrics.gauge("lunette_scripts_disabled", "Declarations that a site script takes out.", count("disabled"))
+  metrics.gauge("lunette_scripts_generation", "Number of the generation of scripts in use.", function()
+    return generation.newest().number
+  end)
+end
+
+-- ---- looking --------------------------------------------------------------------------------------------------------------------------
+
+-- One text that differs whenever a file of the layers does.
+local function signature(layers, g)
+  local parts = {}
+  for _, layer in ipairs(layers) do
+    if not layer.product then
+      for _, file in pairs(site.files(layer)) do parts[#parts + 1] = file.path .. "\0" .. file.stamp end
+    end
+  end
+  for _, unit in pairs(g.units) do
+    for _, level in ipairs(unit.levels or {}) do
+      for path in pairs(level.run and level.run.deps or {}) do parts[#parts + 1] = path .. "\0" .. (site.stamp(path) or "") end
+    end
+  end
+  table.sort(parts)
+  return table.concat(parts, "\n")
+end
+
+--- Builds and puts in place what the layers hold now.
+---@param layers Layer[]   the product first
+---@param registry table
+---@return Generation? g   nil when it could not be built, which is a bug: then everything stays
+function M.reload(layers, registry)
+  local before = generation.newest()
+  local started = loop.now_ns()
+  local ok, g = xpcall(build.build, debug.traceback, layers, before)
+  if not ok then
+    log.error("scripts", "the scripts could not be loaded again; everything stays as it was", { error = tostring(g) })
+    return nil
+  end
+  local changed = publish.to(g, registry)
+  publish.report(g, before)
+  g.reload_ms = (loop.now_ns() - started) / 1e6
+  reloads:add({ result = #g.problems == 0 and "ok" or "broken" })
+  log.notice("scripts", "scripts were reloaded", {
+    generation = g.number, scripts_run = g.n_run, tools = changed.tools, prompts = changed.prompts, problems = #g.problems,
+    ms = math.floor(g.reload_ms * 10 + 0.5) / 10,
+  })
+  registry.resource_updated(publish.RESOURCE)
+  return g
+end
+
+-- ---- watching -------------------------------------------------------------------------------------------------------------------------
+
+local function parent_of(path) return path:match("^(.+)/[^/]+$") or "/", path:match("([^/]+)$") end
+
+-- The layer's own place: its folder may come, go, or be a link that is swapped; the same for the folders above it that are not there yet.
+local function add_place(w, dir, ids)
+  local path = dir
+  while path and path ~= "/" do
+    local parent, name = parent_of(path)
+    if fs.stat(parent) then
+      local id = w:add(parent, name)
+      if id then ids[id] = true end
+      return id ~= nil
+    end
+    path = parent
+  end
+  return true
+end
+
+--- Watches all folders in which something may change; false when that is not possible for one of them.
+---@param w LunetteWatch
+---@param layers Layer[]
+---@param g Generation
+function M.arm(w, layers, g)
+  local ids, all = {}, true
+  local function add(folder, name)
+    local id, err = w:add(folder, name)
+    if id then
+      ids[id] = true
+    elseif err.kind ~= "NotFound" then
+      all = false
+    end
+  end
+  for _, layer in ipairs(layers) do
+    if not layer.product then
+      all = add_place(w, layer.dir, ids) and all
+      for _, folder in ipairs(site.folders(layer)) do
+        add(folder)
+        local real = fs.realpath(folder)
+        if real and real ~= folder then add(parent_of(real)) end -- a link: what it points to may be replaced, too
+      end
+    end
+  end
+  for _, unit in pairs(g.units) do
+    for _, file in ipairs(unit.files or {}) do
+      local real = file.stamp and file.stamp:match("^(.*):%d+:%d+$")
+      if real and real ~= file.path then add(parent_of(real)) end -- a link to a file that lies elsewhere
+    end
+  end
+  w:keep(ids)
+  return all
+end
+
+-- Waits until it is quiet.
+local function settle(w)
+  local now = loop.now_ms()
+  local last, writing = now + M.LONGEST_MS, 0
+  local written = now + M.WRITING_MS
+  while loop.now_ms() < last do
+    local changes, err = w:next(M.SETTLE_MS)
+    if changes then
+      writing = changes.writing
+    elseif err.kind ~= "Timeout" then
+      return nil
+    elseif writing == 0 or loop.now_ms() >= written then
+      return true
+    end
+  end
+  return true
+end
+
+local function follow(layers, registry)
+  loop.set_budget(-1)
+  local w = watch.new()
+  local complete = w and M.arm(w, layers, generation.newest())
+  if not complete then
+    log.notice("scripts", "not all folders can be watched: they are looked at every second instead", { ms = M.POLL_MS })
+  end
+  local seen = signature(layers, generation.newest())
+  while not loop.cancelled() do
+    local every = complete and M.LOOK_MS or M.POLL_MS
+    local changes, err
+    if w then changes, err = w:next(every) else changes, err = loop.sleep_ms(every), nil end
+    if err and err.kind ~= "Timeout" then break end
+    if w and changes and not settle(w) then break end
+    if w and changes then complete = M.arm(w, layers, generation.newest()) end
+    local now = signature(layers, generation.newest())
+    if now ~= seen then
+      local g = M.reload(layers, registry)
+      if g then
+        if w then complete = M.arm(w, layers, g) end
+        now = signature(layers, g)
+      end
+      seen = now
+    end
+  end
+  if w then w:close() end
+end
+
+--- Starts to follow the layers of the newest generation.
+---@param registry table
+---@return LunetteTask?
+function M.start(registry)
+  local layers = generation.newest().layers
+  if not layers or #layers < 2 then return nil end
+  return loop.spawn(follow, layers, registry)
+end
+
 return M
