@@ -1,29 +1,36 @@
 -- SPDX-License-Identifier: MIT
 --- The sandbox of site scripts: a box has an environment of its own, built from an allow-list, and calls what was loaded in it under a CPU
 --- budget and a memory cap. Whatever a script does costs the call that it is in, and nothing else. docs/sandbox.md says what is there.
-local guard = require("lunette.guard")
+require("lunette.json") -- whose marks plain data keeps
+local environment = require("lunette.sandbox.environment")
+local modules = require("lunette.sandbox.modules")
+local native = require("lunette.sandbox.native")
+local readonly = require("lunette.sandbox.readonly")
 
 local M = {}
 
 M.BUDGET_MS = 1000       -- CPU in Lua that one call may use
-M.MEMORY = 32 << 20      -- bytes that one call may hold
+M.MEMORY = 32 << 20      -- bytes that one call may hold; a box may keep twice that over all of its calls
 M.STRIKES = 3            -- calls in a row that ended at a limit, after which a box is disabled
 
 ---@class SandboxError: LunetteErr
----@field file string?     chunk name as given to box:load, without the "@"
+---@field file string?     where it happened, as far as known
 ---@field line integer?
----@field message string
+---@field message string   without the place
 
 ---@class SandboxOptions
 ---@field name string                 for messages; usually the file
 ---@field budget_ms integer?          CPU of one call; M.BUDGET_MS
 ---@field memory integer?             bytes of one call; M.MEMORY
+---@field strikes integer?            M.STRIKES
 ---@field grants string[]?            names of modules that `require` gives; all of lunette.sandbox.grants when absent
 ---@field loaders (fun(name: string): string?, string?)?   source (and chunk name) of a module of the site; it runs in the same box, once
----@field globals table<string, any>? more names in the environment (tables are handed in read-only)
+---@field globals table<string, any>? more names in the environment; tables are handed in read-only, functions as they are
+---@field scopes string[]?            what the script declares; may be set later
 
 ---@class Sandbox
 ---@field name string
+---@field scopes string[]?            the scopes that the script declares: granted functions that ask for more refuse. nil: none yet
 ---@field disabled string?            why the watchdog disabled it; it stays so until a new box is made of the changed file
 ---@field env table                   the environment: what the script sees as its globals
 local Box = {}
@@ -33,62 +40,62 @@ Box.__index = Box
 ---@param options SandboxOptions
 ---@return Sandbox
 function M.new(options)
-  local box = setmetatable({ name = options.name, options = options, env = {} }, Box)
-  for _, name in ipairs { "assert", "error", "ipairs", "math", "next", "pairs", "pcall", "select", "setmetatable", "string", "table",
-    "tonumber", "tostring", "type", "utf8", "xpcall", "require" } do box.env[name] = _G[name] end
-  for name, value in pairs(options.globals or {}) do box.env[name] = value end
-  box.env._G = box.env
+  local box = {
+    native.new(options.budget_ms or M.BUDGET_MS, options.memory or M.MEMORY, options.strikes or M.STRIKES),
+    name = options.name, options = options, scopes = options.scopes, loaded = {}, loading = {},
+  }
+  box.env, box[2] = environment.new(options.name, options.globals)
+  setmetatable(box, Box)
+  box.env.require = modules.require(box)
   return box
 end
 
--- The error of a chunk as a record with file and line.
-local function placed(message)
-  local file, line, rest = tostring(message):match("^([^\n:]+):(%d+): (.*)$")
-  return { kind = "ScriptError", file = file, line = math.tointeger(tonumber(line)), message = rest or tostring(message) }
-end
-
---- Compiles text; it does not run it. The function belongs to the box: pass it to box:call.
+--- Compiles text under the box's limits; it does not run it. The function belongs to the box: pass it to box:call.
 ---@param text string
 ---@param chunkname string  "@path" as for load
 ---@return function? fn, SandboxError? err
 function Box:load(text, chunkname)
-  local fn, why = load(text, chunkname, "t", self.env)
+  local ok, fn, why = self:call(native.load, text, chunkname, self.env)
+  if not ok then return nil, fn end
   if fn then return fn end
-  return nil, placed(why)
+  return nil, native.placed(why)
 end
 
---- Runs fn under the box's limits. It may wait. Nested calls, of this box or another, count for the outer ones too.
----@param fn function
----@return true|nil ok, any ...  true and the results of fn; or nil, err (BudgetExceeded, OutOfMemory, Cancelled, ScriptError, or the kind
----                                of an err that the script raised), with file and line where they are known
-function Box:call(fn, ...)
-  if self.disabled then return nil, { kind = "ScriptError", message = self.name .. " is disabled: " .. self.disabled } end
-  local results = table.pack(guard.call(fn, ...))
-  if results[1] then return true, table.unpack(results, 2, results.n) end
-  return nil, placed(results[2].message)
+--- Runs fn(…) under the box's limits. It may wait. Calls inside of calls, of this box or another, count for the outer ones too.
+--- box:call(fn, …) -> true, results; or nil, err (BudgetExceeded, OutOfMemory, Cancelled, ScriptError, or the kind of an err that the
+--- script raised), with file and line where they are known.
+---@type fun(self: Sandbox, fn: function, ...): true|nil, any ...
+Box.call = native.call
+
+--- As box:call, but what comes back is a copy of plain data (nil, booleans, numbers, strings, tables of these): for results that code
+--- outside of the box walks. A function, a userdata or a table in itself is an error.
+---@type fun(self: Sandbox, fn: function, ...): true|nil, any ...
+Box.data = native.data
+
+local function results_of(ok, ...)
+  if ok then return ... end
+  return nil, (...)
 end
 
---- As box:call, but what comes back is a copy of plain data (nil, booleans, numbers, strings, tables of these without a metatable): for
---- results that code outside of the box walks. A function, a userdata or a cycle in it is an error that names the path.
----@param fn function
----@return true|nil ok, any ...
-function Box:data(fn, ...) return self:call(fn, ...) end
-
---- A function that does box:call(fn, …) each time: true and results become the results; a failure is nil, err.
+--- A function that does box:call(fn, …) each time: its results, or nil, err. Metatables that the script set are taken off the results, so
+--- that whoever walks them runs nothing of the script's outside of its limits. Functions in the results are the caller's to wrap.
 ---@param fn function
 ---@return fun(...): any ...
 function Box:wrap(fn)
-  return function(...)
-    local results = table.pack(self:call(fn, ...))
-    if results[1] then return table.unpack(results, 2, results.n) end
-    return nil, results[2]
-  end
+  local clean = native.clean
+  return function(...) return results_of(clean(self, fn, ...)) end
 end
+
+--- Bytes that all calls of the box have left alive.
+---@return integer
+function Box:memory() return native.held(self) end
 
 --- A read-only view of a table and of all tables in it; any other value is given back as it is.
 ---@generic T
 ---@param value T
 ---@return T
-function M.readonly(value) return value end
+M.readonly = readonly
+
+for _, mark in pairs(native.json_marks()) do native.marks[mark] = true end
 
 return M

@@ -73,6 +73,7 @@ static box_frame *enter(lua_State *L, const box *b, task *t)
         luaL_error(L, "not enough memory");
         return NULL;
     }
+    budget__settle(t);
     f->L = L;
     f->begin_ns = budget__cpu_ns(t);
     f->end_ns = f->begin_ns + b->budget_ns;
@@ -86,6 +87,11 @@ static void drop(task *t)
 {
     box_frame *f = t->box;
     t->box = f->up;
+    if (f->condemned != ERR_NONE) f->account->up->max -= BOX_ROOM; /* what it got to end with */
+    for (int i = 0; i < f->n_children; i++) {
+        task_cancel(f->child[i], "the call that spawned it ended");
+        task__unref(f->child[i]);
+    }
     memory__release(f->account);
     free(f);
 }
@@ -102,16 +108,15 @@ typedef struct ending {
     int64_t used_ms, held_ms;
     int line;
     char file[96];
-    size_t memory;
 } ending;
 
 /* Leaves f, and the frames that were left inside of it. */
 static ending leave(task *t, const box_frame *f)
 {
-    int64_t held = budget__held_ns(t->h);
-    ending end = {.limit = f->condemned, .line = f->line, .memory = f->account->max};
-    end.used_ms = (budget__cpu_ns(t) - f->begin_ns) / 1000000;
-    end.held_ms = (held > f->held_ns ? held : f->held_ns) / 1000000;
+    budget__settle(t);
+    ending end = {.limit = f->condemned, .line = f->line};
+    end.used_ms = (t->use.cpu_ns - f->begin_ns) / 1000000;
+    end.held_ms = f->held_ns / 1000000;
     snprintf(end.file, sizeof end.file, "%s", f->file);
     while (t->box != f)
         drop(t);
@@ -196,10 +201,10 @@ static void read_error(lua_State *L, task *t, box_frame *f, err *e)
     err_set(e, ERR_SCRIPT, "%s", text + at);
 }
 
-static void limit_error(const ending *end, err *e)
+static void limit_error(const ending *end, const box *b, err *e)
 {
     if (end->limit == ERR_NO_MEMORY) {
-        err_set(e, ERR_NO_MEMORY, "the script used up the memory of a call (%zu KiB)", end->memory >> 10);
+        err_set(e, ERR_NO_MEMORY, "the script used up the memory of a call (%zu KiB)", b->memory >> 10);
         err_hint(e, "keep less at once: work on a part, or let the reducers of a collector count");
     } else {
         err_set(e, ERR_BUDGET, "the script used up its CPU budget (%lld ms)", (long long)end->used_ms);
@@ -246,16 +251,17 @@ static void judge(lua_State *L, const ending *end)
 static int failed(lua_State *L, task *t, box_frame *f, int status)
 {
     err e = {0};
-    if (f->condemned == ERR_NONE && status == LUA_ERRMEM) f->condemned = ERR_NO_MEMORY;
+    err_kind limit = f->condemned == ERR_NONE && status == LUA_ERRMEM ? ERR_NO_MEMORY : f->condemned;
     bool outer = t->condemned != ERR_NONE;
     for (const box_frame *up = f->up; up; up = up->up)
         outer = outer || up->condemned != ERR_NONE;
-    if (!outer && f->condemned == ERR_NONE) read_error(L, t, f, &e);
+    if (!outer && limit == ERR_NONE) read_error(L, t, f, &e);
     ending end = leave(t, f);
+    end.limit = limit;
     if (outer) return budget__rethrow(L, t);
     if (end.limit != ERR_NONE) {
         e = (err){0};
-        limit_error(&end, &e);
+        limit_error(&end, check_box(L), &e);
     }
     judge(L, &end);
     lua_pushnil(L);          // … nil
@@ -371,14 +377,86 @@ static int l_data_body(lua_State *L)
     return data_k(L, LUA_OK, 0);
 }
 
+/* Stack: box fn args…; puts body, whose upvalue is the value on top, before fn. */
+static int call_through(lua_State *L, lua_CFunction body)
+{
+    lua_pushcclosure(L, body, 1); // box fn args… body
+    lua_insert(L, 2);             // box body fn args…
+    return call(L);
+}
+
 /* native.data(box, fn, …): as call, the results copied. Upvalue 1: the metatables that stay. */
 static int l_data(lua_State *L)
 {
     luaL_checkany(L, 2);
     lua_pushvalue(L, lua_upvalueindex(1)); // box fn args… marks
-    lua_pushcclosure(L, l_data_body, 1);   // box fn args… body
-    lua_insert(L, 2);                      // box body fn args…
-    return call(L);
+    return call_through(L, l_data_body);
+}
+
+/* ---- results without the script's metatables ---- */
+
+/* Takes the metatables that the box's scripts set (upvalue 1 knows them) off the tables that can be reached from idx;
+ * seen holds those that were. */
+// NOLINTNEXTLINE(misc-no-recursion): PLAIN_DEPTH
+static void strip(lua_State *L, int idx, int seen, int depth)
+{
+    if (lua_type(L, idx) != LUA_TTABLE) return;
+    if (depth >= PLAIN_DEPTH) luaL_error(L, "the result is nested too deeply");
+    lua_pushvalue(L, idx); // … t
+    bool known = lua_rawget(L, seen) != LUA_TNIL;
+    lua_pop(L, 1); // …
+    if (known) return;
+    luaL_checkstack(L, 8, NULL);
+    lua_pushvalue(L, idx); // … t
+    lua_pushboolean(L, 1); // … t true
+    lua_rawset(L, seen);   // …
+    if (lua_getmetatable(L, idx)) {
+        bool own = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL; // … is
+        lua_pop(L, 1);                                             // …
+        if (!own) return;                                          /* the framework's own object */
+        lua_pushnil(L);
+        lua_setmetatable(L, idx); // …
+    }
+    int key = lua_gettop(L) + 1;
+    lua_pushnil(L);            // … key
+    while (lua_next(L, idx)) { // … key value
+        budget__poll(host_of(L), L);
+        strip(L, key, seen, depth + 1);
+        strip(L, key + 1, seen, depth + 1);
+        lua_pop(L, 1); // … key
+    }
+}
+
+static int clean_k(lua_State *L, int status, lua_KContext ctx)
+{
+    int n = lua_gettop(L);
+    (void)status;
+    (void)ctx;
+    luaL_checkstack(L, 8, NULL);
+    bool has_table = false;
+    for (int i = 1; i <= n; i++)
+        has_table = has_table || lua_type(L, i) == LUA_TTABLE;
+    if (!has_table) return n;
+    lua_newtable(L); // results… seen
+    for (int i = 1; i <= n; i++)
+        strip(L, i, n + 1, 0);
+    lua_settop(L, n);
+    return n;
+}
+
+static int l_clean_body(lua_State *L)
+{
+    lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, clean_k);
+    return clean_k(L, LUA_OK, 0);
+}
+
+/* native.clean(box, fn, …): as call, the results without the script's metatables, which box[2] knows. */
+static int l_clean(lua_State *L)
+{
+    luaL_checkany(L, 2);
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_rawgeti(L, 1, 2); // box fn args… own
+    return call_through(L, l_clean_body);
 }
 
 /* ---- chunks ---- */
@@ -501,7 +579,7 @@ static int l_rawset(lua_State *L)
     return 1;
 }
 
-/* native.guards() -> setmetatable, getmetatable, rawset of one box */
+/* native.guards() -> setmetatable, getmetatable, rawset of one box, and the metatables that they know */
 static int l_guards(lua_State *L)
 {
     lua_settop(L, 0);
@@ -515,7 +593,47 @@ static int l_guards(lua_State *L)
         lua_pushvalue(L, 1);              // known … known
         lua_pushcclosure(L, FUNCS[i], 1); // known … fn
     }
-    return 3;
+    lua_pushvalue(L, 1); // known … known
+    return 4;
+}
+
+/* native.placed(message) -> err, of a message of the compiler's */
+static int l_placed(lua_State *L)
+{
+    err e = {0};
+    ending end = {.limit = ERR_NONE};
+    const char *text = luaL_checkstring(L, 1);
+    size_t at = read_place(text, end.file, sizeof end.file, &end.line);
+    err_set(&e, ERR_SCRIPT, "%s", text + at);
+    push_error(L, &e, &end);
+    return 1;
+}
+
+/* native.adopt(task, most) -> whether the call under way may have one more task; it is cancelled when the call ends. */
+static int l_adopt(lua_State *L)
+{
+    task *child = task__check(L, 1);
+    const task *t = task_current(L);
+    box_frame *f = t ? t->box : NULL;
+    lua_Integer most = luaL_checkinteger(L, 2);
+    bool fits = f && f->n_children < most && f->n_children < BOX_CHILDREN;
+    if (fits) {
+        child->refs++;
+        f->child[f->n_children++] = child;
+    }
+    lua_pushboolean(L, fits);
+    return 1;
+}
+
+/* native.json_marks() -> the metatables by which lunette.json tells arrays and raw text */
+static int l_json_marks(lua_State *L)
+{
+    lua_createtable(L, 2, 0);                   // list
+    luaL_getmetatable(L, "lunette.json.array"); // list mt
+    lua_rawseti(L, 1, 1);                       // list
+    luaL_getmetatable(L, "lunette.json.raw");   // list mt
+    lua_rawseti(L, 1, 2);                       // list
+    return 1;
 }
 
 /* native.usage() -> bytes that the call under way holds, CPU milliseconds that it has used; nothing outside of a call
@@ -536,8 +654,10 @@ static int l_held(lua_State *L)
     return 1;
 }
 
-static const luaL_Reg FUNCS[] = {{"new", l_new},     {"call", l_call}, {"load", l_load}, {"guards", l_guards},
-                                 {"usage", l_usage}, {"held", l_held}, {NULL, NULL}};
+static const luaL_Reg FUNCS[] = {
+    {"new", l_new},     {"call", l_call},     {"load", l_load},   {"guards", l_guards},
+    {"clean", l_clean}, {"placed", l_placed}, {"adopt", l_adopt}, {"json_marks", l_json_marks},
+    {"usage", l_usage}, {"held", l_held},     {NULL, NULL}};
 
 static int l_open(lua_State *L)
 {

@@ -28,8 +28,7 @@
 /* CPU that a condemned task's close handlers may use before the error is thrown again. */
 #define CONDEMNED_NS     50000000
 #define CONDEMNED_BOX_NS 10000000 /* … a condemned call of a box */
-#define CONDEMNED_BYTES  ((size_t)256 << 10)
-#define POLLS            256 /* looks at the budget, of which one reads the clock, where no timer ticks */
+#define POLLS            256      /* looks at the budget, of which one reads the clock, where no timer ticks */
 #define TICK_MIN_NS      50000
 #define TICK_SHARE       8 /* at most one part in eight of the time goes into ticking */
 #define TICK_SIGNAL      (SIGRTMIN + 7)
@@ -157,6 +156,16 @@ static void note_held(task *t)
         if (b->held_ns < held) b->held_ns = held;
 }
 
+void budget__settle(task *t)
+{
+    host *h = t->h;
+    note_held(t);
+    t->use.cpu_ns += cost_ns(h);
+    h->resumed_ns = mono_ns();
+    h->stuck_cpu_ns = 0;
+    atomic_store(&h->tick_cpu_ns, 0);
+}
+
 void budget__stop(host *h, task *t)
 {
     note_held(t);
@@ -260,8 +269,8 @@ int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind)
     if (!b->doomed) {
         b->condemned = kind;
         /* Room to end with: each failure to allocate costs a full collection. */
-        b->account->max += CONDEMNED_BYTES;
-        b->account->up->max += CONDEMNED_BYTES;
+        b->account->max += BOX_ROOM;
+        b->account->up->max += BOX_ROOM;
         budget__note_place(L, b);
     }
     return budget__rethrow(L, host_of(L)->running);

@@ -19,7 +19,7 @@ typedef struct task_ud {
     task *t; /* a reference */
 } task_ud;
 
-static task *check_task(lua_State *L, int idx) { return ((task_ud *)luaL_checkudata(L, idx, TASK_TYPE))->t; }
+task *task__check(lua_State *L, int idx) { return ((task_ud *)luaL_checkudata(L, idx, TASK_TYPE))->t; }
 
 void task__push_handle(lua_State *L, task *t)
 {
@@ -77,7 +77,7 @@ static int push_results(lua_State *L, future *f, void *arg)
 {
     (void)f;
     (void)arg;
-    task *t = check_task(L, 1);
+    task *t = task__check(L, 1);
     luaL_checkstack(L, t->nres + 2, "too many results of a task");
     if (!t->ok) {
         lua_pushnil(L); // nil
@@ -99,7 +99,7 @@ static int push_results(lua_State *L, future *f, void *arg)
 /* task:await(timeout_ms?) */
 static int l_task_await(lua_State *L)
 {
-    task *t = check_task(L, 1);
+    task *t = task__check(L, 1);
     int timeout = (int)luaL_optinteger(L, 2, -1);
     if (t->phase == PHASE_DONE) return push_results(L, NULL, NULL);
     if (t == host_of(L)->running) return luaL_error(L, "a task cannot await itself");
@@ -119,20 +119,20 @@ static int l_task_await(lua_State *L)
 
 static int l_task_cancel(lua_State *L)
 {
-    task_cancel(check_task(L, 1), luaL_optstring(L, 2, "task:cancel"));
+    task_cancel(task__check(L, 1), luaL_optstring(L, 2, "task:cancel"));
     return 0;
 }
 
 static int l_task_done(lua_State *L)
 {
-    lua_pushboolean(L, check_task(L, 1)->phase == PHASE_DONE);
+    lua_pushboolean(L, task__check(L, 1)->phase == PHASE_DONE);
     return 1;
 }
 
 /* task:usage() -> {cpu_ms=, allocated_bytes=, preempted=} */
 static int l_task_usage(lua_State *L)
 {
-    task_usage use = task_usage_of(check_task(L, 1));
+    task_usage use = task_usage_of(task__check(L, 1));
     lua_createtable(L, 0, 3);                             // usage
     lua_pushnumber(L, (lua_Number)use.cpu_ns / 1e6);      // usage ms
     lua_setfield(L, -2, "cpu_ms");                        // usage
@@ -207,7 +207,7 @@ static void push_data(lua_State *L, task *t)
 
 static int l_task_index(lua_State *L)
 {
-    task *t = check_task(L, 1);
+    task *t = task__check(L, 1);
     const char *key = luaL_checkstring(L, 2);
     if (strcmp(key, "data") == 0) {
         lua_settop(L, 2);
@@ -222,7 +222,7 @@ static int l_task_index(lua_State *L)
 static int l_task_tostring(lua_State *L)
 {
     static const char *const PHASES[] = {"new", "running", "cleaning up", "done"};
-    task *t = check_task(L, 1);
+    task *t = task__check(L, 1);
     lua_pushfstring(L, "task %p (%s)", (void *)t, PHASES[t->phase]);
     return 1;
 }

@@ -10,7 +10,10 @@
 
 #define HOST_TASKS_MAX    4096 /* tasks alive at once; spawning one more fails */
 #define TASK_CLEANUPS_MAX 256  /* cleanup handlers of one task */
-#define TASK_DATA_DEPTH   16   /* generations of task.data that inherit by reference; the next copies */
+#define BOX_ROOM                                                                                                       \
+    ((size_t)256 << 10)    /* bytes that a call of a box which is condemned may have beyond its cap, to end with */
+#define BOX_CHILDREN    8  /* tasks that one call of a box may spawn */
+#define TASK_DATA_DEPTH 16 /* generations of task.data that inherit by reference; the next copies */
 
 /* A coroutine that is being resumed right now, and the one that resumed it: lives on the C stack of the resuming
  * function. */
@@ -43,7 +46,9 @@ typedef struct box_frame {
     int64_t held_ns;          /* the longest that it kept the loop, in CPU */
     err_kind condemned;       /* the error that no pcall inside of it may keep */
     bool doomed;              /* … and its close handlers used up their grace: each instruction fails */
-    int line;                 /* where it was condemned, or threw; 0: not known */
+    int n_children;
+    struct task *child[BOX_CHILDREN]; /* tasks that it spawned: cancelled when it ends */
+    int line;                         /* where it was condemned, or threw; 0: not known */
     char file[96];
 } box_frame;
 
@@ -142,6 +147,7 @@ void task__push_handle(lua_State *L, task *t);                /* the Lua handle 
 void task__inherit_data(lua_State *L, task *t, task *parent); /* a new task's data from its parent's */
 void task__wake_waiters(task *t);
 void task__register(lua_State *L); /* the handle's metatable */
+task *task__check(lua_State *L, int arg);
 
 /* await.c */
 #define HOST_MARK ((uintptr_t)1)
@@ -170,6 +176,8 @@ int budget__rethrow(lua_State *L, task *t);
 void budget__hook(lua_State *L, lua_Debug *ar);
 int64_t budget__cpu_ns(const task *t);  /* what the running task has used so far */
 int64_t budget__held_ns(const host *h); /* CPU for which this resume has kept the loop; 0: less than a slice */
+/* Charges t with what this resume has cost so far: what comes is judged by itself. */
+void budget__settle(task *t);
 /* Does an error pass all pcalls, up to the task's end or to the call of a box that it is about? */
 static inline bool budget__condemned(const task *t)
 {

@@ -135,7 +135,11 @@ void *memory__alloc(void *ud, void *p, size_t osize, size_t nsize)
         q = mem_realloc(NULL, nsize);
     else
         q = !mine || has_room(h, mine, nsize - osize) ? resize(h, p, osize, nsize) : NULL;
-    if (!q) return NULL;
+    if (!q) {
+        /* Lua collects all garbage and asks once more; if that fails too, this is the only place that is known. */
+        if (mine && h->cur) budget__note_place(h->cur->L, h->running->box);
+        return NULL;
+    }
     h->mem_used += nsize - osize;
     if (h->running && grows) h->running->use.allocated_bytes += nsize - osize;
     return q;
