@@ -3,7 +3,6 @@
 -- content; redirects with the cost of both legs, failures with their phase; the slowest, by host, by phase.
 local artifacts = require("collectors.http_phases.artifact")
 local assemble = require("collectors.http_phases.assemble")
-local by_part = require("signals.http_phases_by_part")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
 local notes = require("collectors.http_phases.notes")
@@ -48,6 +47,5 @@ return collector {
   collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  signals = function(artifact, handle_id) return by_part.of(artifact, handle_id) end,
   hints = phase_hints.of,
 }

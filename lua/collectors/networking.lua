@@ -8,7 +8,6 @@ local network_hints = require("collectors.networking.hints")
 local notes = require("collectors.networking.notes")
 local probe = require("lunette.probe")
 local programs = require("collectors.networking.program")
-local queue_signal = require("signals.networking_time_in_queue")
 local window = require("collectors.window")
 local wire = require("collectors.networking.wire")
 
@@ -39,6 +38,5 @@ return collector {
   collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  signals = function(artifact, handle_id) return queue_signal.of(artifact, handle_id) end,
   hints = network_hints.of,
 }

@@ -60,8 +60,8 @@ function M.of(artifact, source)
       .. "of servers."):format(artifact.elsewhere)
   end
   if artifact.without_id > 0 then
-    notes[#notes + 1] = ("NoActivityId: %d events cannot be put to a request: keyword 0x80 of System.Threading.Tasks.TplEventSource was "
-      .. "off."):format(artifact.without_id)
+    notes[#notes + 1] = ("NoActivityId: %d events of requests have no activity id and are left out%s."):format(artifact.without_id,
+      artifact.ended == 0 and ": keyword 0x80 of System.Threading.Tasks.TplEventSource was off" or "")
   end
   older(notes, artifact)
   caps(notes, artifact)

@@ -153,7 +153,9 @@ function M.sentence(artifact, source)
   if artifact.total.n > 0 then words[1] = (", p95 %.1f ms"):format(artifact.total.p95 / 1e6) end
   if top and top.kind ~= "setup" then words[#words + 1] = (", most of the time in %s (%.0f %%)"):format(top.name, 100 * top.share) end
   if artifact.failed > 0 then
-    words[#words + 1] = (", %d failed, most of them in %s"):format(artifact.failed, artifact.failed_in[1].phase)
+    local places = {}
+    for i = 1, math.min(3, #artifact.failed_in) do places[i] = ("%s %d"):format(artifact.failed_in[i].phase, artifact.failed_in[i].n) end
+    words[#words + 1] = (", %d failed (%s)"):format(artifact.failed, table.concat(places, ", "))
   end
   return ("%d outgoing requests of %s ended over %.1f s%s."):format(artifact.ended, what, artifact.duration_ms / 1000, table.concat(words))
 end

@@ -120,7 +120,7 @@ function M.new(result, window)
     queue = queue(result, whole), protocols = protocols(result.tls.protocols.rows), served_handshakes = result.tls_served.pairs,
     connected = result.n_connected, closed = result.n_closed, open = result.http.open,
     other_operations = result.started_by.other and result.started_by.other.keys or 0,
-    counters = counters(result.counters.rows), status_errors = result.statuses > 0 and result.http.status_errors or nil,
+    counters = counters(result.counters.rows), status_errors = result.statuses > 0 and result.status_errors or nil,
     parsing_errors = result.meta.errors or 0,
   }
   made.operations = operations(result, made.http, whole)

@@ -6,8 +6,8 @@ local M = {}
 
 M.NEEDS = "the sources System.Net.Http, NameResolution, Security and Sockets at Informational"
 
--- Statuses came with .NET 7, connections' hosts with 8: what the reader gets without them is null.
-local EXPECTED_MISSING <const> = "^FieldMissing: .-has no statusCode "
+-- Statuses came with .NET 7, counters have a mean or a rate: what an event does not have is null, and told below where it matters.
+local EXPECTED_MISSING <const> = "^Fields?Missing: "
 
 local function correlation(notes, f, what)
   if f.paired == 0 and f.availability == "uncorrelatable" then

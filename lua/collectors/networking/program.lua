@@ -58,10 +58,11 @@ end
 local function http(keep)
   keep.http = probe.pair {
     start = "request", stop = "request_stop", by = "@activity",
-    keep = { time = times(), status_errors = probe.count { where = "statusCode >= 400" }, by = groups("start.", { time = times() }) },
+    keep = { time = times(), by = groups("start.", { time = times() }) },
   }
   keep.http_failed = failures("request", "request_failed", "request_stop", { by = groups("start.", { n = probe.count() }) })
   keep.started_by = groups("", { n = probe.count() }, "request")
+  keep.status_errors = probe.count { on = "request_stop", where = "statusCode >= 400" }
   keep.statuses = probe.count { on = "request_stop", where = "statusCode != null" }
   keep.queue = probe.quantiles("timeOnQueueMilliseconds", M.PERCENTILES, { on = "left_queue", where = "timeOnQueueMilliseconds >= 0" })
 end

@@ -11,8 +11,35 @@ local loop = require("lunette.loop")
 local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
 local NAMES <const> = 0x138 -- rundown: the loader's and both compilers' methods, at the end
 local NONE <const> = 0
+local SPANS <const>, LOGS <const> = require("collectors.activities.program"), require("collectors.logs.program")
+local TPL <const> = { name = "System.Threading.Tasks.TplEventSource", keywords = 0x80, level = 4 } -- activity ids
 
 local function runtime(keywords, level) return { name = RUNTIME, keywords = keywords, level = level } end
+
+-- What the collectors of spans and log messages ask for.
+local function spans(destinations)
+  return {
+    name = SPANS.PROVIDER, keywords = 0xf00000000003, level = 4,
+    args = ('FilterAndPayloadSpecs="%s"'):format(SPANS.specs(nil, destinations)),
+  }
+end
+
+local function logs(keywords)
+  return {
+    name = LOGS.PROVIDER, keywords = 0xf00000000000 | keywords, level = 5,
+    args = ('FilterSpecs="%s"'):format(LOGS.filter(nil, "Trace")),
+  }
+end
+
+-- The networking sources without the stack traces of failures, and activity ids that flow with tasks.
+local function networking(ids)
+  local list = {}
+  for i, name in ipairs { "Http", "NameResolution", "Security", "Sockets" } do
+    list[i] = { name = "System.Net." .. name, keywords = 0x2, level = 4, args = "EventCounterIntervalSec=1" }
+  end
+  if ids then list[#list + 1] = { name = "System.Threading.Tasks.TplEventSource", keywords = 0x80, level = 4 } end
+  return list
+end
 
 local recipes = {
   { name = "throw", args = { "throw", "10" }, rundown = NAMES, providers = { runtime(0x8000, 4) } },
@@ -43,6 +70,8 @@ local recipes = {
     name = "services", args = { "di" }, rundown = NONE,
     providers = { runtime(0x8, 4), { name = "Microsoft-Extensions-DependencyInjection", keywords = "0xffffffffffffffff", level = 5 } },
   },
+  { name = "http", args = { "http", "10" }, rundown = NONE, providers = networking(true) },
+  { name = "http-no-ids", args = { "http", "1" }, rundown = NONE, providers = networking(false) },
   -- nothing happens: all that the collectors of the runtime's own events ask for, over a process that does nothing
   {
     name = "quiet", args = { "idle" }, rundown = NONE, idle = true, endless = true, seconds = 1,
@@ -57,6 +86,14 @@ local recipes = {
   { name = "net9-holds", runtime = "net9.0", args = { "holds", "10" }, rundown = NAMES, providers = { runtime(0x40200004000, 5) } },
   -- all that the jit collector asks for: lookups of precompiled code and IL maps too
   { name = "net8-jit", runtime = "net8.0", args = { "jit", "10" }, rundown = NONE, providers = { runtime(0x3000060010, 5) } },
+  { name = "spans", args = { "spans", "4" }, rundown = NONE, providers = { spans(false), runtime(0x1, 4) } },
+  { name = "http-spans", args = { "http-spans", "3" }, rundown = NONE, providers = { spans(true) } },
+  { name = "net8-spans", runtime = "net8.0", args = { "spans", "2" }, rundown = NONE, providers = { spans(false) } },
+  { name = "logs", args = { "logs", "4" }, rundown = NONE, providers = { logs(0x8), TPL } },
+  -- both kinds of messages, and no ids of scopes
+  { name = "net8-logs", runtime = "net8.0", args = { "logs", "2" }, rundown = NONE, providers = { logs(0xc) } },
+  { name = "net8-http", runtime = "net8.0", args = { "http", "5" }, rundown = NONE, providers = networking(true) },
+  { name = "net9-http", runtime = "net9.0", args = { "http", "5" }, rundown = NONE, providers = networking(true) },
   { name = "net9-gcs", runtime = "net9.0", args = { "gcs", "3" }, rundown = NONE, providers = { runtime(0x1, 4) } },
 }
 
