@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// The database target's entry: says READY, then obeys one-word commands on standard input as the other target does.
+namespace Lunette.Target;
+
+/// <summary>A load that can be switched on and off while the process lives.</summary>
+internal interface ILoad
+{
+    void Start();
+    void Stop();
+    void Started() { }
+}
+
+internal static class Program
+{
+    private static int Main(string[] args)
+    {
+        int n = args.Length > 1 ? int.Parse(args[1]) : 12;
+        ILoad? load = args.FirstOrDefault() switch
+        {
+            "ef" => new EntityFramework(n),
+            "sqlclient" => new SqlClientEvents(n),
+            "idle" => new Nothing(),
+            _ => null,
+        };
+        if (load == null)
+        {
+            Console.Error.WriteLine("usage: lunette-db ef | sqlclient | idle [NUMBER]\n" +
+                "  ef N         EF Core on SQLite: a loop that asks N times for what one query could bring, and commands of every sort (12)\n" +
+                "  sqlclient N  the events of Microsoft.Data.SqlClient, written by this program: there is no server (12)\n" +
+                "Prints READY PID MODE 0. Commands: go, stop, ping, quit.");
+            return 2;
+        }
+        Say($"READY {Environment.ProcessId} {args[0]} 0");
+        while (Console.In.ReadLine() is { } line)
+        {
+            switch (line.Trim())
+            {
+                case "go": load.Start(); Say("GOING"); load.Started(); break;
+                case "stop": load.Stop(); Say("STOPPED"); break;
+                case "ping": Say("PONG"); break;
+                case "quit": Say("BYE"); Environment.Exit(0); break;
+                default: Say("ERROR unknown command"); break;
+            }
+        }
+        return 0;
+    }
+
+    public static void Say(string line)
+    {
+        Console.Out.WriteLine(line);
+        Console.Out.Flush();
+    }
+}
+
+internal sealed class Nothing : ILoad
+{
+    public void Start() { }
+    public void Stop() { }
+}
