@@ -102,10 +102,11 @@ end
 ---@param artifact CounterArtifact
 ---@param process_id integer?
 ---@param others table<string, table>?
+---@param given table<string, any>?   facts that are told rather than measured
 ---@return table TriageResult, RuleWindow
-function M.judged(artifact, process_id, others)
+function M.judged(artifact, process_id, others, given)
   local set = index.of()
-  local window = rules.window(set, sources_of(artifact, others))
+  local window = rules.window(set, sources_of(artifact, others), given)
   local observed = rules.observe(set, window)
   local hypotheses = rules.weigh(set, window, process_id)
   local row = rules.assess(set, window, observed, hypotheses)

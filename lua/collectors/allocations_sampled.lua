@@ -152,11 +152,4 @@ end
 return collector {
   kind = "allocations-sampled", handle = "allocations-sampled-snapshot", data_field = "allocationsSampled",
   payload = "AllocationsSampledSnapshot", risk = "low", collect = collect, inline = inline, summary = sentence,
-  hints = function(_, handle_id, pid)
-    return {
-      hints.new("query_snapshot", "See which methods allocate, with stacks.", { handle = handle_id, view = "bySite" }, "high"),
-      hints.new("query_snapshot", "See all types with their bounds.", { handle = handle_id, view = "summary" }),
-      hints.new("collect_events", "See what the garbage collector does with it.", { kind = "gc", processId = pid, durationSeconds = 10 }),
-    }
-  end,
 }

@@ -2,7 +2,6 @@
 -- contention: threads that wait for a lock (Monitor, Lock), paired by thread; by call site, by owner, and which owners made others wait.
 local blame = require("collectors.contention.blame")
 local collector = require("lunette.collector")
-local contention_hints = require("collectors.contention.hints")
 local contention_notes = require("collectors.contention.notes")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
@@ -54,5 +53,4 @@ return collector {
   end,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  hints = contention_hints.of,
 }

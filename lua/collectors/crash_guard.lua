@@ -3,7 +3,6 @@
 -- what is known of the end: the exit, the exception in flight, and how whole the stream was.
 local collector = require("lunette.collector")
 local exit_watch = require("collectors.crash_guard.exit")
-local guard_hints = require("collectors.crash_guard.hints")
 local in_flight = require("collectors.crash_guard.in_flight")
 local probe = require("lunette.probe")
 local rows = require("collectors.exceptions.rows")
@@ -71,5 +70,4 @@ return collector {
   collect = collect,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth == "Summary") end,
   summary = snapshot.sentence,
-  hints = function(artifact, handle_id, pid) return guard_hints.of(artifact, handle_id, pid) end,
 }

@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- exceptions: every managed exception that is thrown in a window, handled or not: exact counts by type, the first rows with their stacks.
 local collector = require("lunette.collector")
-local exception_hints = require("collectors.exceptions.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
@@ -92,5 +91,4 @@ return collector {
   end,
   inline = inline,
   summary = sentence,
-  hints = function(artifact, handle_id, pid) return exception_hints.of(artifact, handle_id, pid) end,
 }

@@ -2,7 +2,6 @@
 -- gc: collections, and independently of them the suspensions of the program for GC, over one window (GC measurement v2).
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
-local gc_hints = require("collectors.gc.hints")
 local induce = require("collectors.gc.induce")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
@@ -118,5 +117,4 @@ return collector {
   risk = function(_, args) return args.induce and induce.RISK or "low" end, max_risk = induce.RISK,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
   summary = snapshot.sentence,
-  hints = gc_hints.of,
 }

@@ -3,7 +3,6 @@
 local artifacts = require("collectors.jit.artifact")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
-local hints = require("collectors.jit.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local snapshot = require("collectors.jit.snapshot")
@@ -93,5 +92,4 @@ return collector {
     local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
     return ("JIT of %s over %.1f s, %s"):format(what, artifact.duration_ms / 1000, artifacts.health(artifact))
   end,
-  hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

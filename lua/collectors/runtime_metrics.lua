@@ -9,7 +9,6 @@ local json = require("lunette.json")
 local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local meter = require("collectors.runtime_metrics.meter")
-local next_calls = require("collectors.runtime_metrics.hints")
 local window = require("collectors.window")
 local wire = require("collectors.runtime_metrics.wire")
 
@@ -207,5 +206,4 @@ end
 return collector {
   kind = "runtime-metrics", handle = "runtime-metrics-snapshot", data_field = "runtimeMetrics", payload = "RuntimeMetricsSnapshot",
   risk = "low", collect = collect, inline = inline, summary = sentence,
-  hints = function(artifact, handle_id, pid) return next_calls.of(artifact.current, handle_id, pid) end,
 }

@@ -2,7 +2,6 @@
 -- The threadpool collector: how many threads the pool had, why it changed their number, who queued work and how long it waited.
 local artifacts = require("collectors.threadpool.artifact")
 local collector = require("lunette.collector")
-local hints = require("collectors.threadpool.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local snapshot = require("collectors.threadpool.snapshot")
@@ -83,5 +82,4 @@ return collector {
   },
   collect = collect, summary = sentence,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
-  hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

@@ -7,7 +7,6 @@ local frames = require("collectors.waits.frames")
 local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local wait_hints = require("collectors.wait_handles.hints")
 local wait_notes = require("collectors.wait_handles.notes")
 local wire = require("collectors.wait_handles.wire")
 
@@ -102,5 +101,4 @@ return collector {
   end,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  hints = wait_hints.of,
 }

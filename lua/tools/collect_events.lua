@@ -1,12 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- collect_events: one bounded EventPipe window of one kind; the whole capture stays behind a handle.
 local collector = require("lunette.collector")
-local counter_hints = require("collectors.counters.hints")
 local counters = require("collectors.counters")
 local errors = require("lunette.errors")
 local snapshot = require("collectors.counters.snapshot")
 local tool = require("lunette.tool")
-local trend = require("signals.counters_trend")
 local trigger = require("collectors.counters.trigger")
 
 local MAX_INLINE_METERS <const> = 250   -- series at Detail; the handle has all
@@ -81,8 +79,6 @@ local counters_branch <const> = collector {
   end,
   inline = function(artifact, args) return inline(artifact, args.depth) end,
   summary = sentence,
-  signals = function(artifact, handle_id) return trend.of(artifact, handle_id) end,
-  hints = function(artifact, handle_id, pid) return counter_hints.of(artifact, handle_id, pid) end,
 }
 
 local collect_counters = counters_branch.run

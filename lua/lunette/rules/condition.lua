@@ -31,6 +31,7 @@ local function bound_of(spec)
       if type(found.threshold) ~= "number" then fail("'%s' must be a number, not %s", field, text.quote(found.threshold)) end
     end
   end
+  if spec.measured then found = { comparison = "measured", threshold = true } end
   if spec.equals ~= nil then found = { comparison = "==", threshold = spec.equals } end
   if spec.is_not ~= nil then found = { comparison = "~=", threshold = spec.is_not } end
   return found
@@ -50,7 +51,7 @@ function M.compile(spec, context)
   if spec.signal then return { signal = spec.signal, negate = spec.absent == true, name = spec.signal } end
   local bound = bound_of(spec)
   if not bound then
-    fail("a condition needs one of at_least, above, below, at_most, equals, is_not to compare %s with",
+    fail("a condition needs one of at_least, above, below, at_most, equals, is_not, measured to judge %s by",
       text.quote(type(spec.input) == "string" and spec.input or input.name_of(spec.input or spec)))
   end
   local of = spec.input or spec
@@ -88,6 +89,7 @@ function M.holds(c, window)
     if c.unknown then return M.holds(c.unknown, window) end
     return c.comparison == "~=", nil, c
   end
+  if c.comparison == "measured" then return true, value, c end
   if c.comparison == "==" then return value == c.threshold, value, c end
   if c.comparison == "~=" then return value ~= c.threshold, value, c end
   if type(value) ~= "number" then return false, value, c end

@@ -11,8 +11,8 @@ local M = {}
 M.NEAR = 0.25 -- of the threshold: rules that missed it by no more are told as near
 
 local RULE_ORDER <const> = { __order = {
-  "name", "state", "level", "value", "unit", "comparison", "threshold", "nextLevel", "distance", "changes", "heldBackBy", "unmeasured",
-  "summary", "rationale", "file", "layer" } }
+  "name", "state", "level", "value", "unit", "comparison", "threshold", "nextLevel", "nextThreshold", "distance", "changes", "heldBackBy",
+  "unmeasured", "summary", "rationale", "file", "layer" } }
 local HYPOTHESIS_ORDER <const> = { __order = {
   "name", "state", "confidence", "summary", "supports", "against", "missing", "file", "layer" } }
 
@@ -89,7 +89,7 @@ local function level_row(rule, window, row)
   local step, missed = rules.step(rule, value), next_step(rule, value)
   row.threshold = step and step.at or rule.steps[1].at
   if missed then
-    row.nextLevel, row.distance = missed.level, distance(value, rule.comparison, missed.at)
+    row.nextLevel, row.nextThreshold, row.distance = missed.level, missed.at, distance(value, rule.comparison, missed.at)
     row.threshold = step and step.at or missed.at
   end
 end
@@ -103,7 +103,7 @@ local function rule_row(rule, window, near)
   if rule.change then change_row(rule, window, row) else level_row(rule, window, row) end
   if fired then
     row.state = "fired"
-    if not rule.change then row.distance = nil end
+    row.distance = nil
   elseif row.unmeasured then
     row.state = "not-measured"
   else

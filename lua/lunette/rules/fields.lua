@@ -60,6 +60,7 @@ function M.condition()
     { "at_least", "number", note = "holds from here on" }, { "above", "number", note = "holds beyond" },
     { "below", "number", note = "holds beneath" }, { "at_most", "number", note = "holds up to here" },
     { "equals", "any", note = "holds for this value" }, { "is_not", "any", note = "holds for any other value" },
+    { "measured", "boolean", note = "holds when there is any value" },
     { "signal", "string", note = "holds when this signal is there" },
     { "absent", "boolean", note = "with `signal`: holds when it is not there" },
     { "any", "list", of = { type = "record", fields = M.condition }, note = "holds when one of these holds" },

@@ -30,6 +30,7 @@ local STATS <const> = {
   growth = function(s) return s.n >= 2 and s.last - s.first or nil end,
   growth_percent = function(s) return s.n >= 2 and s.first ~= 0 and (s.last - s.first) / math.abs(s.first) * 100 or nil end,
   per_second = function(s, c) return s.n > 0 and c.interval_s and c.interval_s > 0 and s.sum / s.n / c.interval_s or nil end,
+  last_per_second = function(s, c) return s.last and c.interval_s and c.interval_s > 0 and s.last / c.interval_s or nil end,
   trend = function(s, c) return trend_of(s, c.unit) end,
 }
 
@@ -228,19 +229,22 @@ end
 
 --- An input in words: what a person looks for when it was not measured.
 ---@param spec string|table
----@param handle string?   whose capture it reads when it does not say
+---@param context { handle: string?, set: table? }   whose capture it reads when it does not say, and what facts are made of
 ---@return string
-function M.describe(spec, handle)
-  if type(spec) == "string" then return spec end
+function M.describe(spec, context)
+  if type(spec) == "string" then
+    local of = context.set and context.set.facts[spec]
+    return of and M.describe(of, { set = context.set }) or spec
+  end
   local stat = spec.stat and (" (%s)"):format(spec.stat) or ""
   if spec.counter or spec.meter then return (spec.counter or spec.meter) .. stat end
   if spec.fired then return "inputs of " .. spec.fired .. " that fired" end
   if spec.from then
     local parts = {}
-    for i, part in ipairs(spec.from) do parts[i] = M.describe(part, handle) end
+    for i, part in ipairs(spec.from) do parts[i] = M.describe(part, context) end
     return table.concat(parts, " and ")
   end
-  return ("%s of %s%s"):format(spec.field or "a function", spec.handle or handle or M.COUNTERS, stat)
+  return ("%s of %s%s"):format(spec.field or "a function", spec.handle or context.handle or M.COUNTERS, stat)
 end
 
 local function scaled(read, spec)
@@ -268,7 +272,7 @@ local function key_of(value)
 end
 
 local BOUND_FIELDS <const> = {
-  at_least = true, above = true, below = true, at_most = true, equals = true, is_not = true, unit = true, name = true,
+  at_least = true, above = true, below = true, at_most = true, equals = true, is_not = true, measured = true, unit = true, name = true,
   rationale = true, unknown = true, confidence = true, input = true,
 }
 
@@ -311,7 +315,7 @@ function compile(spec, context)
   local read = scaled(reader(spec, context), spec)
   slot = #set.readers + 1
   set.readers[slot] = read
-  set.described[slot] = M.describe(spec, context.handle)
+  set.described[slot] = M.describe(spec, context)
   if key then set.by_key[key] = slot end
   return slot
 end

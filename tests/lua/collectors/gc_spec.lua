@@ -281,7 +281,7 @@ describe("gc signals", function()
 end)
 
 describe("gc hints", function()
-  local hints = require("collectors.gc.hints")
+  local hints = require("support.hints_kit").for_kind("gc-events")
 
   it("a pause above 100 ms asks for a dump, an elapsed time does not", function()
     local long = hints.of(artifact(gc_kit.blocking(1, 0, 150)), "H", 42)

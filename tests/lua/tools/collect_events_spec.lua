@@ -210,10 +210,13 @@ describe("collect_events counters", function()
     local envelope = demo()
     local list = envelope.hints
     assert.same({ "collect_events", "threadpool" }, { list[1].nextTool, list[1].suggestedArguments.kind })
-    assert.equal("collect_thread_snapshot", list[2].nextTool)
-    assert.matches("inconclusive", list[2].reason)
-    assert.same({ "query_snapshot", "byProvider", envelope.handle },
-      { list[#list].nextTool, list[#list].suggestedArguments.view, list[#list].suggestedArguments.handle })
+    local threads, by_provider -- what this version cannot follow stands behind the others
+    for _, hint in ipairs(list) do
+      if hint.nextTool == "collect_thread_snapshot" then threads = hint end
+      if hint.nextTool == "query_snapshot" then by_provider = hint end
+    end
+    assert.matches("inconclusive", threads.reason)
+    assert.same({ "byProvider", envelope.handle }, { by_provider.suggestedArguments.view, by_provider.suggestedArguments.handle })
     assert.is_nil(json.encode(envelope):find("I/O", 1, true))
   end)
 

@@ -132,13 +132,15 @@ describe("collectors.runtime_metrics", function()
   end)
 
   it("hints at what allocates when much is allocated", function()
-    local hints = require("collectors.runtime_metrics.hints")
+    local kit = require("support.hints_kit")
+    local function hints(current, pid) return kit.of("runtime-metrics-snapshot", { current = current }, "h", pid) end
     local busy = { allocation_rate = 60000000, heap = 1000, fragmentation = 10, loh = 0 }
-    assert.equal("allocations-sampled", hints.of(busy, "h", 42)[1].suggestedArguments.kind)
+    assert.equal("allocations-sampled", hints(busy, 42)[1].suggestedArguments.kind)
+    assert.equal("high", hints(busy, 42)[1].priority)
     local fragmented = { allocation_rate = 1, heap = 200000000, fragmentation = 70000000, loh = 0 }
-    assert.equal("inspect_heap", hints.of(fragmented, "h", 42)[1].nextTool)
-    local quiet = hints.of({ allocation_rate = 1, heap = 1000, fragmentation = 1, loh = 0 }, "h", 42)
-    assert.same({ "query_snapshot", "timeline" }, { quiet[1].nextTool, quiet[1].suggestedArguments.view })
-    assert.equal(2, #hints.of(nil, "h", nil))
+    assert.equal("inspect_heap", hints(fragmented, 42)[1].nextTool)
+    local quiet = hints({ allocation_rate = 1, heap = 1000, fragmentation = 1, loh = 0 }, 42)
+    assert.same({ "query_snapshot", "timeline", "normal" }, { quiet[1].nextTool, quiet[1].suggestedArguments.view, quiet[1].priority })
+    assert.equal(2, #hints(nil, nil))
   end)
 end)

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The views of a jit handle, and the snapshot inline: all methods behind the handle, ten at Summary.
 local asked = require("support.asked")
-local hints = require("collectors.jit.hints")
+local hints = require("support.hints_kit").for_kind("jit-snapshot")
 local json = require("lunette.json")
 local snapshot = require("collectors.jit.snapshot")
 local window = require("support.jit_window")

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The views of a threadpool handle, and the snapshot inline: quality everywhere, no series at Summary.
 local asked = require("support.asked")
-local hints = require("collectors.threadpool.hints")
+local hints = require("support.hints_kit").for_kind("threadpool-snapshot")
 local json = require("lunette.json")
 local snapshot = require("collectors.threadpool.snapshot")
 local window = require("support.pool_window")
