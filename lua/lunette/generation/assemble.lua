@@ -68,8 +68,11 @@ end
 function M.check(run, file, room, build)
   local one = check[room.name]
   local problems = one and one(run.value, file, build)
-  local missing = not problems and power.missing(run, room)
-  return missing and { { file = file.path, line = missing.line, message = missing.message } } or problems
+  if problems or not run.box then return problems end
+  local missing = power.missing(run, file, build)
+  if missing then return { missing } end
+  run.box.scopes = power.scopes(run.value, build)
+  return nil
 end
 
 -- ---- after a room -------------------------------------------------------------------------------------------------------------------

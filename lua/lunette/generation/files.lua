@@ -3,6 +3,7 @@
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
+local native = require("lunette.sandbox.native")
 local sandbox = require("lunette.sandbox")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
@@ -18,19 +19,20 @@ local MAX_DEPTH <const> = 40
 ---@field problems Problem[]? or what is wrong
 ---@field deps table<string, string>  files of lib/ that it used: path -> stamp ("" for one that is not there)
 ---@field box table?
----@field modules table<string, integer>   modules that it required: name -> line
+---@field source string
 
 local function problem(file, line, message) return { { file = file, line = line or 1, message = message } } end
 
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
 local function guarded(value, box, seen, depth)
   if type(value) == "function" then return box:wrap(value) end
-  if type(value) ~= "table" or getmetatable(value) ~= nil then return value end
+  if type(value) ~= "table" or declare.of(value) then return value end
   seen.n = seen.n + 1
   if depth > MAX_DEPTH or seen.n > MAX_NODES then error("a declaration may hold at most 20000 values, nested 40 deep", 0) end
   local out = {}
-  for k, v in next, value do out[k] = guarded(v, box, seen, depth + 1) end
-  return out
+  for k, v in next, value do out[k] = guarded(v, box, seen, depth + 1) end -- raw: nothing of the script's runs here
+  local mark = debug.getmetatable(value)
+  return mark and native.marks[mark] and setmetatable(out, mark) or out
 end
 
 -- The words of a declaration for one file and its box.
@@ -107,16 +109,6 @@ local function beneath(value)
   return list
 end
 
--- The modules that a source requires, with their lines: by its text, as an editor would see it.
-local function required(source)
-  local found, line = {}, 0
-  for row in (source .. "\n"):gmatch("(.-)\n") do
-    line = line + 1
-    for name in row:gsub("%-%-.*$", ""):gmatch("require%s*%(?%s*[\"']([%w_.%-]+)[\"']") do found[name] = found[name] or line end
-  end
-  return found
-end
-
 --- Runs a script of a layer.
 ---@param file SiteFile
 ---@param room table
@@ -125,7 +117,7 @@ end
 function M.run(file, room, base)
   if room.kind == "playbook" then return M.playbook(file) end
   local source, err = fs.read(file.path, site.MAX_SCRIPT)
-  if not source then return { problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message)), deps = {}, modules = {} } end
+  if not source then return { problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message)), deps = {}, source = "" } end
   local deps, box = {}, nil
   box = sandbox.new { name = file.path, globals = words_for(file.path, function() return box end), loaders = loader(file, deps) }
   local watch = declare.watch(file.path, source)
@@ -142,7 +134,7 @@ function M.run(file, room, base)
     end
   end
   declare.unwatch(file.path)
-  result.deps, result.box, result.modules = deps, box, required(source)
+  result.deps, result.box, result.source = deps, box, source
   return result
 end
 
@@ -151,7 +143,7 @@ end
 ---@return RunResult
 function M.playbook(file)
   local body, err = fs.read(file.path, playbooks.MAX_BYTES)
-  local result = { deps = {}, modules = {} }
+  local result = { deps = {} }
   if not body then
     result.problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message))
     return result

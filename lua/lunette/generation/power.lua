@@ -1,54 +1,115 @@
 -- SPDX-License-Identifier: MIT
--- What a site script may do must be asked for: a tool or a collector declares at least the scopes that the privileged modules which it
--- requires ask for.
+-- What a site script may do must be asked for: whoever may call it must hold at least the scopes of the privileged functions that it uses.
 local declare = require("lunette.declare")
+local fs = require("lunette.fs")
+local grants = require("lunette.sandbox.grants")
+local kinds = require("lunette.kinds")
 local text = require("lunette.text")
 
 local M = {}
 
--- Modules of the framework that need a scope of the caller, and which. Any one of a list is enough.
-M.NEEDS = {
-  ["lunette.probe"] = { "eventpipe", "read-counters" },
-}
+local MAX_SOURCE <const> = 1024 * 1024
+local DEFAULT_COLLECTOR <const> = { "eventpipe" }
 
-local function set_of(requirement, into)
+-- The scopes that every caller holds who passes a requirement; those of "any" are not sure, unless there is but one.
+local function sure_of(requirement, into)
   if type(requirement) ~= "table" then return into end
-  for _, scope in ipairs(requirement.list or requirement) do into[scope] = true end
+  local list = requirement.list or requirement
+  if requirement.semantics == "any" and #list > 1 then return into end
+  for _, scope in ipairs(list) do into[scope] = true end
   return into
 end
 
--- All scopes that a declaration of a tool or a collector names anywhere; nil when some are only known when it is called.
-local function declared_scopes(kind, declared)
-  local found = {}
-  set_of(declared.scopes or (kind == "collector" and { "eventpipe" } or nil), found)
-  if type(declared.scopes) == "function" then return nil end
-  for _, branch in pairs(declared.branches or {}) do
-    if type(branch.scopes) == "function" then return nil end
-    set_of(branch.scopes, found)
-  end
-  if type(declared.call_scopes) == "function" then return nil end
-  return set_of(declared.call_scopes, found)
+local function both(a, b)
+  local out = {}
+  for scope in pairs(a) do out[scope] = b[scope] or nil end
+  return out
 end
 
---- The first module that a file requires and whose scopes its tool or collector does not declare.
+local sure = {} -- kind of declaration -> fn(declared) -> set of scopes
+
+-- Those of the tool, and of each of its branches that can run.
+function sure.tool(declared)
+  local own, all = sure_of(declared.scopes, {}), nil
+  if not declared.discriminator then return sure_of(declared.call_scopes, own) end
+  for _, branch in pairs(declared.branches) do
+    if branch.run then
+      local set = sure_of(branch.scopes, {})
+      for scope in pairs(own) do set[scope] = true end
+      all = all and both(all, set) or set
+    end
+  end
+  return all or own
+end
+
+function sure.collector(declared) return sure_of(declared.scopes or DEFAULT_COLLECTOR, {}) end
+
+function sure.view(declared, build)
+  local kind = build.kinds and build.kinds[declared.kind] or kinds.declaration(declared.kind)
+  return sure_of(declared.scopes, sure_of(kind and kind.scopes, {}))
+end
+
+-- The source of a file and of what it uses of lib/.
+local function sources(run, path)
+  local list = { { path, run.source } }
+  for dep in pairs(run.deps or {}) do list[#list + 1] = { dep, fs.read(dep, MAX_SOURCE) } end
+  return list
+end
+
+--- The scopes that a file's callers are sure to hold.
+---@param value table
+---@param build table
+---@return string[]
+function M.scopes(value, build)
+  local known = declare.of(value)
+  local of = known and sure[known.kind]
+  return of and text.keys(of(known.declared, build)) or {}
+end
+
+--- The first use of a privileged function whose scope the declaration does not ask for.
 ---@param run RunResult
----@param room table
----@return { line: integer, message: string }?
-function M.missing(run, room)
-  if room.kind ~= "tool" and room.kind ~= "collector" then return nil end
-  local known = declare.of(run.value)
-  local have = known and declared_scopes(known.kind, known.declared)
-  if not have then return nil end
-  for name, line in pairs(run.modules) do
-    local needed = M.NEEDS[name]
-    local enough = not needed
-    for _, scope in ipairs(needed or {}) do enough = enough or have[scope] or false end
-    if not enough then
-      return { line = line, message = ("%s needs the scope %s of who calls, which this %s does not declare: add it to its scopes")
-        :format(name, text.join(needed, "or"), room.kind) }
+---@param file SiteFile
+---@param build table
+---@return Problem?
+function M.missing(run, file, build)
+  local have, known = {}, declare.of(run.value)
+  for _, scope in ipairs(M.scopes(run.value, build)) do have[scope] = true end
+  for _, one in ipairs(sources(run, file.path)) do
+    local _, uses = grants.required(one[2] or "")
+    for _, use in ipairs(uses) do
+      for _, scope in ipairs(use.scopes) do
+        if not have[scope] then
+          local what = known and known.kind or "declaration"
+          local cure = sure[what] and "add it to its scopes (all of them, in every branch that runs)" or "such a declaration has no scopes"
+          return { file = one[1], line = use.line, message = ("%s%s asks for the scope %s, which this %s does not: %s"):format(use.module,
+            use.name and "." .. use.name or "", scope, what, cure) }
+        end
+      end
     end
   end
   return nil
+end
+
+--- Uses of modules and functions that there are not for site scripts, as problems: what a call would meet.
+---@param source string
+---@param path string
+---@return Problem[]
+function M.unknown(source, path)
+  local list = {}
+  local _, uses = grants.required(source)
+  for _, use in ipairs(uses) do
+    if use.unknown then
+      local module = grants.MODULES[use.module]
+      local message
+      if module then
+        message = ("%s has no %s for site scripts.%s"):format(use.module, use.name, text.did_you_mean(use.name, text.keys(module)))
+      else
+        message = ("there is no module %s for site scripts.%s"):format(use.module, text.did_you_mean(use.module, grants.names()))
+      end
+      list[#list + 1] = { file = path, line = use.line, message = message }
+    end
+  end
+  return list
 end
 
 return M

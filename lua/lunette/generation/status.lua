@@ -24,10 +24,11 @@ end
 --- A unit as it is told.
 ---@param unit GenerationUnit
 function M.unit(unit)
-  local problems = {}
+  local problems, stopped = {}, unit.box and unit.box.disabled
   for i, p in ipairs(unit.problems) do problems[i] = problem_of(p) end
   return setmetatable({
-    path = unit.id, state = unit.state, effect = unit.state == "broken" and publish.serving(unit) or nil, reason = unit.reason,
+    path = unit.id, state = stopped and "stopped" or unit.state, reason = stopped or unit.reason,
+    effect = stopped and "it is not run any more until its file changes" or unit.state == "broken" and publish.serving(unit) or nil,
     files = files_of(unit), problems = #problems > 0 and json.array(problems) or nil,
   }, ORDER)
 end
