@@ -106,6 +106,17 @@ FACTS.rule = {
   end,
 }
 
+--- {{#can:TOOL}}…{{/can:TOOL}}, {{#can:TOOL/WORD}}…: when this build has the tool, and can do what the word of its discriminator says. So a
+--- playbook walks through calls that work here, and through others ({{^can:…}}) where they do not.
+FACTS.can = {
+  value = function(what)
+    local name, word = what:match("^([^/]+)/?(.*)$")
+    local tool = generation.current().tools[name]
+    local branch = tool and (word == "" and tool or tool.branches and tool.branches[word])
+    return branch and not branch.missing and "yes" or ""
+  end,
+}
+
 local EXPRESSION <const> = "{{([#^/]?)([%w_]+:?[%w_.+/%-]*)}}"
 
 local function line_of(body, at)
@@ -131,7 +142,7 @@ local function bad_name(name, names, facts)
   if not FACTS[word] then
     return ("there is no expression {{%s:…}}.%s"):format(word, text.did_you_mean(word, text.keys(FACTS)))
   end
-  if not facts then return nil end
+  if not facts or not FACTS[word].words then return nil end
   local words, wanted = FACTS[word].words(), rest:match("^[^/]+") or ""
   for _, known in ipairs(words) do
     if known == wanted then return nil end
@@ -160,7 +171,7 @@ local function check_expressions(playbook, report, facts)
   for at, inner in body:gmatch("(){{(.-)}}") do
     if not ("{{" .. inner .. "}}"):find("^" .. EXPRESSION .. "$") then
       report(line_of(body, at) + playbook.first_line - 1, ("cannot read {{%s}}: expected {{name}}, {{#name}}…{{/name}}, "
-        .. "{{^name}}…{{/name}}, {{handle:KIND}}, {{views:KIND}} or {{rule:NAME/FIELD}}"):format(inner))
+        .. "{{^name}}…{{/name}}, {{handle:KIND}}, {{views:KIND}}, {{rule:NAME/FIELD}} or {{#can:TOOL/WORD}}…"):format(inner))
     end
   end
 end
@@ -321,8 +332,18 @@ function M.calls(body)
   return list
 end
 
-local function check_call(call, tools, report)
+-- Whether a call stands in a section that is there only with its tool.
+local function asks_first(playbook, call)
+  local before, open = playbook.text:sub(1, call.at - 1), 0
+  for mark, tool in before:gmatch("{{([#/])can:([%w_]+)[%w_/%-]*}}") do
+    if tool == call.tool then open = open + (mark == "#" and 1 or -1) end
+  end
+  return open > 0
+end
+
+local function check_call(call, tools, report, playbook)
   local tool = tools[call.tool]
+  if not tool and asks_first(playbook, call) then return end
   if not tool then return report(("there is no tool %s.%s"):format(call.tool, text.did_you_mean(call.tool, text.keys(tools)))) end
   for _, name in ipairs(call.names) do
     if not tool.params.by_name[name] then
@@ -346,7 +367,7 @@ function M.check(playbook, where, tools)
   local problems, report = collector_of(where)
   check_expressions(playbook, report, true)
   for _, call in ipairs(M.calls(playbook.text)) do
-    check_call(call, tools, function(message) report(line_of(playbook.text, call.at) + playbook.first_line - 1, message) end)
+    check_call(call, tools, function(message) report(line_of(playbook.text, call.at) + playbook.first_line - 1, message) end, playbook)
   end
   return problems
 end

@@ -12,7 +12,8 @@ M.SYSTEM = "/etc/lunette"
 
 --- The rooms of a layer, in the order in which their files are run: what others refer to goes first. `deep`: one folder in between.
 M.ROOMS = {
-  { name = "collectors", kind = "collector" }, { name = "views", kind = "view", deep = true }, { name = "signals", kind = "signal" },
+  { name = "collectors", kind = "collector" }, { name = "views", kind = "view", deep = true },
+  { name = "signals", kind = "signal", several = true },
   { name = "rules", kind = "rule", several = true }, { name = "hints", kind = "hint_rule", several = true },
   { name = "redaction", kind = "redaction" }, { name = "event-sources", kind = "event_sources" }, { name = "tools", kind = "tool" },
   { name = "playbooks", kind = "playbook", ending = "md" },

@@ -69,9 +69,11 @@ function M.check(run, file, room, build)
   local one = check[room.name]
   local problems = one and one(run.value, file, build)
   if problems or not run.box then return problems end
-  local missing = power.missing(run, file, build)
-  if missing then return { missing } end
-  run.box.scopes = power.scopes(run.value, build)
+  local have = power.scopes(run.value, build)
+  local key = table.concat(have, " ")
+  if run.powers ~= key then run.powers, run.missing = key, power.missing(run, file, have) or false end -- the same file, the same answer
+  if run.missing then return { run.missing } end
+  run.box.scopes = have
   return nil
 end
 

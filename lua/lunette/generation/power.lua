@@ -69,11 +69,11 @@ end
 --- The first use of a privileged function whose scope the declaration does not ask for.
 ---@param run RunResult
 ---@param file SiteFile
----@param build table
+---@param sure_scopes string[]   of M.scopes
 ---@return Problem?
-function M.missing(run, file, build)
+function M.missing(run, file, sure_scopes)
   local have, known = {}, declare.of(run.value)
-  for _, scope in ipairs(M.scopes(run.value, build)) do have[scope] = true end
+  for _, scope in ipairs(sure_scopes) do have[scope] = true end
   for _, one in ipairs(sources(run, file.path)) do
     local _, uses = grants.required(one[2] or "")
     for _, use in ipairs(uses) do

@@ -1,0 +1,264 @@
+-- SPDX-License-Identifier: MIT
+-- What a folder of site scripts adds, replaces, extends and takes out, and how mistakes in it are told.
+local app = require("lunette.app")
+local build = require("lunette.generation.build")
+local declare = require("lunette.declare")
+local gate = require("collectors.event_source.gate")
+local generation = require("lunette.generation")
+local kinds = require("lunette.kinds")
+local kit = require("support.site_kit")
+local loop = require("lunette.loop")
+local redaction = require("lunette.redaction")
+local site = require("lunette.site")
+local view = require("lunette.view")
+
+local RECORDING <const> = require("lunette.sys").home .. "/tests/data/recordings/source.nettrace"
+
+local dir, layers
+
+local function write(path, body) kit.write(dir, path, body) end
+
+-- The generation of the folder, put in place.
+local function load_site(before)
+  local g = build.build(layers, before)
+  generation.use(g)
+  return g
+end
+
+local function lines(g)
+  local list = {}
+  for i, p in ipairs(g.problems) do list[i] = declare.format(p):gsub("^" .. dir:gsub("%p", "%%%0") .. "/", "") end
+  return list
+end
+
+local function one_line(path, body)
+  write(path, body)
+  local list = lines(load_site())
+  os.remove(dir .. "/" .. path)
+  return table.concat(list, "\n")
+end
+
+describe("site scripts #unit", function()
+  local was
+
+  before_each(function()
+    was = generation.newest()
+    dir = kit.folder()
+    layers = site.named({ site.PRODUCT, dir })
+    kinds.use(generation.current)
+  end)
+  after_each(function() generation.use(was) end)
+
+  describe("add", function()
+    it("a tool, which runs", function()
+      write("tools/hello.lua", 'return tool { name = "hello", description = "d", run = function(_, args) return { x = 1 } end }')
+      local g = load_site()
+      assert.same({}, lines(g))
+      assert.same({ x = 1 }, (g.tools.hello:invoke({ principal = { scopes = {} } }, {})).data)
+    end)
+
+    it("a collector with a kind of handle and views of its own", function()
+      write("collectors/demo.lua", [[
+        local probe = require "lunette.probe"
+        return collector {
+          kind = "demo-orders", description = "Orders of the demo.", params = { { "minMs", "int", default = 0, note = "Least time." } },
+          program = {
+            name = "demo", providers = { { name = "Lunette-Live", level = 5 } }, events = { all = "*/*" },
+            keep = { events = probe.count { on = "all" } },
+          },
+          summary = "{events} events in {duration_s} s.",
+        }
+      ]])
+      write("views/demo-orders/summary.lua", [[
+        return view { kind = "demo-orders", name = "summary", options = { "topN:7" },
+          project = function(artifact, opts) return { events = artifact.events, top = opts.topN } end }
+      ]])
+      local g = load_site()
+      assert.same({}, lines(g))
+      local tool = g.tools.collect_events
+      local words = tool.params.by_name.kind.enum
+      assert.equal("demo-orders", words[#words])
+      assert.is_true(tool.params.by_name.traceFilePath.applies["demo-orders"])
+      assert.is_true(tool.params.by_name.minMs.applies["demo-orders"])
+      assert.is_nil(tool.params.by_name.minMs.applies.counters)
+      local kind = kinds.get("demo-orders")
+      assert.same({ "summary", 7 }, { kind.default_view, kind.views.summary.options.topN.default })
+      assert.same({ "eventpipe" }, kind.scopes.list)
+      local ctx = {
+        principal = { scopes = { root = true }, is_root = true }, transport = "cli", progress = function() end, can = function() end,
+      }
+      local envelope = tool:invoke(ctx, { kind = "demo-orders", traceFilePath = RECORDING })
+      assert.is_nil(envelope.error)
+      local n = envelope.data["demo-orders"].events
+      assert.is_true(n > 10)
+      assert.matches(("^%d events in "):format(n), envelope.summary)
+      local answer = g.tools.query_snapshot:invoke(ctx, { handle = envelope.handle })
+      assert.same({ events = n, top = 7 }, answer.data.payload)
+    end)
+
+    it("redaction patterns, names of event sources, and a prompt with what is installed", function()
+      write("redaction/cards.lua", 'return redaction { patterns = { "CARD-[0-9]{4}" } }')
+      write("event-sources/ours.lua", 'return event_sources { names = { "Acme-Orders" } }')
+      write("playbooks/orders.md", "---\ntitle: T\ndescription: D\narguments:\n  processId: The process.\n---\n"
+        .. "{{#processId}}Of {{processId}}. {{/processId}}Views: {{views:counters}}.\nCall inspect_process(view=\"list\").\n")
+      local g = load_site()
+      assert.same({}, lines(g))
+      assert.equal("paid with " .. redaction.SENSITIVE, redaction.redact("paid with CARD-1234"))
+      assert.is_false(gate.decide(nil, "acme-orders", false).unsafe)
+      local text = require("lunette.playbooks").render(g.prompts.orders, { processId = "7" })
+      assert.equal("Of 7. Views: summary, byProvider, diff.\nCall inspect_process(view=\"list\").\n", text)
+    end)
+  end)
+
+  describe("replace", function()
+    it("a view of ours, and what they extend keeps its other fields", function()
+      write("views/counters/summary.lua", [[
+        local base = ...
+        local project = base.project
+        return extend(base, { project = function(artifact) return { mine = artifact.n, had = project ~= nil } end })
+      ]])
+      local g = load_site()
+      assert.same({}, lines(g))
+      assert.same({ mine = 3, had = true }, view.find("counters", "summary").project({ n = 3 }))
+      assert.is_true(g.units["views/counters/summary"].site)
+    end)
+
+    it("lists, and merge tables; a function for a field of data gets the old value", function()
+      write("lib/words.lua", 'return { more = "more" }')
+      write("event-sources/ours.lua", 'return event_sources { names = { "A" }, note = "n" }')
+      local upper = kit.folder()
+      kit.write(upper, "lib/words.lua", 'return { more = "B" }')
+      kit.write(upper, "event-sources/ours.lua", [[
+        local base = ...
+        return extend(base, { names = function(old) old[#old + 1] = require("site.words").more return old end })
+      ]])
+      layers = site.named({ site.PRODUCT, dir, upper })
+      local g = load_site()
+      assert.same({}, lines(g))
+      assert.same({ names = { "A", "B" }, note = "n" }, g:find("event-sources/ours"))
+    end)
+
+    it("take out what is ours, with the reason", function()
+      write("playbooks/slow-application.md", "---\ntitle: Mine\ndescription: D\n---\nx\n")
+      write("tools/query_snapshot.lua", 'return disable "nobody asks here"')
+      local g = load_site()
+      assert.is_nil(g.tools.query_snapshot)
+      assert.equal("disabled", g.units["tools/query_snapshot"].state)
+      assert.equal("nobody asks here", g.units["tools/query_snapshot"].reason)
+    end)
+  end)
+
+  describe("that are broken", function()
+    it("are told with file, line, what was expected and what was meant", function()
+      local TOOL <const> = 'name = "a", description = "d"'
+      local PLAYBOOK <const> = "---\ntitle: T\ndescription: D\n---\n"
+      local cases = {
+        { "tools/a.lua", "return tool {\n  " .. TOOL .. ",\n  prams = {},\n  run = function() end,\n}",
+          'tools/a.lua:3: there is no field "prams" in a tool. Did you mean "params"?' },
+        { "tools/a.lua", "return tool {\n " .. TOOL .. ', run = function() end,\n  params = {\n    { "n", "int", defalt = 1 },\n  },\n}',
+          'tools/a.lua:4: there is no field "defalt" in params[1]. Did you mean "default"?' },
+        { "tools/a.lua", 'local t = tool {\n  name = 7, description = "d", run = print }\nreturn t', "tools/a.lua:2: name: must be text" },
+        { "tools/a.lua", "return tool { " .. TOOL .. " }", "tools/a.lua:1: needs either run or missing" },
+        { "tools/a.lua", "return tool { " .. TOOL .. ', scopes = { "eventpip" }, run = print }',
+          'there is no scope "eventpip". Did you mean "eventpipe"?' },
+        { "tools/a.lua", "return nonsense.x", "tools/a.lua:1: " },
+        { "tools/a.lua", "return 1 +", "tools/a.lua:1: " },
+        { "tools/a.lua", "return 7", "must return tool { … }" },
+        { "tools/a.lua", 'return redaction { patterns = { "x" } }', "this is a redaction: it belongs into redaction/" },
+        { "views/countres/x.lua", 'return view { kind = "countres", name = "x", project = function() end }',
+          'there is no kind of handle "countres". Did you mean "counters"?' },
+        { "views/counters/x.lua", 'return view { kind = "counters", name = "y", project = function() end }',
+          'views/counters/x.lua:1: this file is x.lua, so the name of the view is "x"' },
+        { "redaction/a.lua", 'return redaction { patterns = {\n  "ok",\n  "(" } }', "redaction/a.lua:3: patterns[2]: is no POSIX" },
+        { "collectors/a.lua", 'return collector { kind = "a", program = {}, }', "collectors/a.lua:1: program: " },
+        { "collectors/a.lua", 'return collector { kind = "a", takes = { "maxRecnt" }, collect = print }', 'Did you mean "maxRecent"?' },
+        { "tools/a.lua", 'local p = require "lunette.probe"\nreturn tool { ' .. TOOL .. ",\n  run = function(c) return p.run(c) end }",
+          "tools/a.lua:3: lunette.probe.run asks for the scope eventpipe" },
+        { "playbooks/a.md", "---\ntitle: T\ndescrption: D\n---\nx",
+          'playbooks/a.md:3: the header has no "descrption". Did you mean "description"?' },
+        { "playbooks/a.md", PLAYBOOK .. "one\n{{pdi}}", 'playbooks/a.md:6: there is no argument "pdi". Did you mean "pid"?' },
+        { "playbooks/a.md", PLAYBOOK .. "{{#pid}}x", "playbooks/a.md:5: {{#pid}} has no {{/pid}}" },
+        { "playbooks/a.md", PLAYBOOK .. "\ncollect_events(knd=\"gc\")", 'collect_events has no parameter "knd". Did you mean "kind"?' },
+        { "playbooks/a.md", PLAYBOOK .. "collect_events(kind=\"exceptons\")", 'has no kind "exceptons". Did you mean "exceptions"?' },
+        { "playbooks/a.md", PLAYBOOK .. "colect_events()", 'there is no tool colect_events. Did you mean "collect_events"?' },
+      }
+      for _, case in ipairs(cases) do assert.matches(case[3], one_line(case[1], case[2]), 1, true) end
+    end)
+
+    it("leave the last good version in place, else what lies beneath", function()
+      write("views/counters/summary.lua", "return view {")
+      local g = load_site()
+      local unit = g.units["views/counters/summary"]
+      assert.same({ "broken", "beneath" }, { unit.state, unit.serving })
+      assert.equal("counters", view.find("counters", "summary").kind)
+      write("views/counters/summary.lua", 'return view { kind = "counters", name = "summary", project = function() return { v = 1 } end }')
+      g = load_site(g)
+      assert.same({ v = 1 }, view.find("counters", "summary").project({}))
+      write("views/counters/summary.lua", "return view { kind = 1 }")
+      g = load_site(g)
+      assert.equal("last good", g.units["views/counters/summary"].serving)
+      assert.same({ v = 1 }, view.find("counters", "summary").project({}))
+    end)
+  end)
+
+  describe("are read again", function()
+    it("only where something changed, and what requires it", function()
+      write("lib/words.lua", 'return { word = "one" }')
+      write("tools/a.lua", 'local w = require "site.words"\n'
+        .. 'return tool { name = "a", description = w.word, run = function() return {} end }')
+      write("tools/b.lua", 'return tool { name = "b", description = "d", run = function() return {} end }')
+      local first = load_site()
+      assert.equal(2, first.n_run)
+      local second = load_site(first)
+      assert.equal(0, second.n_run)
+      assert.equal(first.tools.a, second.tools.a)
+      write("lib/words.lua", 'return { word = "another" }')
+      local third = load_site(second)
+      assert.same({ 1, "another" }, { third.n_run, third.tools.a.description })
+      assert.equal(first.tools.b, third.tools.b)
+      assert.equal(first.tools.collect_events, third.tools.collect_events)
+      assert.equal("one", first.tools.a.description)
+    end)
+
+    it("within 50 ms when one of 300 files changed", function()
+      for i = 1, 300 do
+        write(("tools/t%d.lua"):format(i), ('return tool { name = "t%d", description = "d", run = function() return {} end }'):format(i))
+      end
+      local g = load_site()
+      local best = math.huge
+      for i = 1, 5 do
+        write("tools/t7.lua", ('return tool { name = "t7", description = "d%d", run = function() return {} end }'):format(i))
+        local began = loop.cpu_ms()
+        g = load_site(g)
+        best = math.min(best, loop.cpu_ms() - began)
+        assert.same({ 1, "d" .. i }, { g.n_run, g.tools.t7.description })
+      end
+      print(("\nreload of one changed file of 300: %.0f ms of CPU"):format(best))
+      assert.is_true(best < 500, best)
+    end)
+  end)
+
+  it("a call keeps its generation, and so do the tasks that it spawns", function()
+    local first = load_site()
+    local seen = generation.pinned(function()
+      generation.use(build.build(layers, first))
+      return { generation.current().number, loop.spawn(function() return generation.current().number end):await() }
+    end)
+    assert.same({ first.number, first.number }, seen)
+    assert.equal(first.number + 1, generation.current().number)
+  end)
+
+  it("the layers: of the machine, of the user, of the configuration, of the command line; each folder once", function()
+    local cfg = { get = function(_, key) return key == "LUNETTE_SITE" and "/a:/b/" or key == "LUNETTE_SCRIPTS" and "/c" or nil end }
+    local list = {}
+    for i, layer in ipairs(site.layers(cfg, { "/a", "/d" })) do list[i] = layer.dir end
+    assert.equal("/etc/lunette", list[1])
+    assert.same({ "/b", "/c", "/a", "/d" }, { table.unpack(list, #list - 3) })
+  end)
+
+  it("app.load tells of named folders that are not there", function()
+    local loaded = app.load({ layers = { "/nonexistent/site" } })
+    assert.same({ "there is no folder /nonexistent/site" }, loaded.failures)
+    app.load({})
+  end)
+end)
