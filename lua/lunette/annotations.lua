@@ -3,6 +3,7 @@
 -- require from the comments in their sources. So an editor completes and checks what a site writes against what is installed.
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
+local grants = require("lunette.sandbox.grants")
 local sys = require("lunette.sys")
 
 local M = {}
@@ -53,10 +54,9 @@ end
 
 -- A record becomes a class of its own, made once for each list of fields.
 function type_of.record(fields, path, classes)
-  local list = resolve(fields)
-  if classes.by_fields[list] then return classes.by_fields[list] end
-  local name = class_name(path)
-  classes.by_fields[list] = name
+  if classes.by_fields[fields] then return classes.by_fields[fields] end
+  local list, name = resolve(fields), class_name(path)
+  classes.by_fields[fields] = name -- by the list or the function that gives it: conditions hold conditions
   local lines = { "---@class (exact) " .. name }
   classes[#classes + 1] = lines
   for _, field in ipairs(list) do
@@ -119,8 +119,9 @@ end
 --- The public face of a module of ours: its classes, and its functions with their comments, without bodies.
 ---@param name string
 ---@param source string
+---@param granted? table<string, any>   only these functions
 ---@return string
-function M.face(name, source)
+function M.face(name, source, granted)
   local out, block, var = { ("---@meta %s\n\n---@class %s\nlocal M = {}\n"):format(name, name) }, {}, "M"
   var = source:match("\nreturn setmetatable%((%a+),") or source:match("\nreturn (%a+)%s*$") or var
   local function flush_class()
@@ -137,7 +138,7 @@ function M.face(name, source)
     if line:find("^%-%-%-") then
       block[#block + 1] = line
     else
-      if fn then
+      if fn and (not granted or granted[fn]) then
         out[#out + 1] = table.concat(block, "\n") .. (#block > 0 and "\n" or "") .. ("function M.%s%s end\n"):format(fn, arguments)
       elseif constant then
         out[#out + 1] = ("M.%s = %s\n"):format(constant, value)
@@ -153,9 +154,7 @@ end
 
 --- The names of the modules that site scripts may require.
 ---@return string[]
-function M.modules()
-  return require("lunette.sandbox.grants").names()
-end
+function M.modules() return grants.names() end
 
 local LUARC <const> = [[
 {
@@ -171,7 +170,7 @@ function M.files()
   local files = { ["words.lua"] = M.words(), ["luarc.json"] = LUARC }
   for _, name in ipairs(M.modules()) do
     local source, by_hand = annotated(name)
-    if source then files[name:gsub("%.", "/") .. ".lua"] = by_hand and source or M.face(name, source) end
+    if source then files[name:gsub("%.", "/") .. ".lua"] = by_hand and source or M.face(name, source, grants.MODULES[name]) end
   end
   return files
 end

@@ -1,0 +1,99 @@
+-- SPDX-License-Identifier: MIT
+-- lunette docs: pages hold what is installed, a site's additions included; annotation files are Lua that declares the words and modules.
+local fs = require("lunette.fs")
+local loop = require("lunette.loop")
+
+local function lunette(...)
+  return assert(loop.exec { argv = { "/proc/self/exe", ... }, timeout_ms = 60000, max_output = 4 * 1024 * 1024 })
+end
+
+local function scratch()
+  local done = assert(loop.exec { argv = { "mktemp", "-d" }, timeout_ms = 5000 })
+  local dir = done.stdout:match("%S+")
+  return dir, function() loop.exec { argv = { "rm", "-rf", dir }, timeout_ms = 10000 } end
+end
+
+local function write(path, body)
+  assert(fs.mkdirs(path:match("^(.*)/")))
+  local f = assert(io.open(path, "w"))
+  f:write(body)
+  f:close()
+end
+
+describe("lunette docs", function()
+  it("lists its pages", function()
+    local done = lunette("docs")
+    assert.equal(0, done.code)
+    for _, page in ipairs { "tools", "views", "rules", "signals", "hints", "playbooks", "declarations" } do
+      assert.is_truthy(done.stdout:find("(" .. page .. ".md)", 1, true), page)
+    end
+  end)
+
+  it("knows tools with parameters and branches, views, rules, words", function()
+    local tools = lunette("docs", "tools").stdout
+    assert.is_truthy(tools:find("## collect_events", 1, true))
+    assert.is_truthy(tools:find("`durationSeconds`", 1, true))
+    assert.is_truthy(tools:find("| `exceptions` | moderate | `eventpipe` | `ExceptionSnapshot` |", 1, true))
+    assert.is_truthy(lunette("docs", "views").stdout:find("`summary` (default)", 1, true))
+    local rules = lunette("docs", "rules").stdout
+    assert.matches("## cpu%.usage\n.*Observed: elevated >= 70, critical >= 90", rules)
+    assert.matches("lua/rules/[%w-]+%.lua:%d+", rules)
+    assert.matches("## rule\n.*`hypotheses%[%]%.confidence`", lunette("docs", "declarations").stdout)
+  end)
+
+  it("has the additions of a site, with their place, and tells what is broken", function()
+    local dir, done_with = scratch()
+    write(dir .. "/rules/orders.lua", [[return rule {
+  name = "shop.orders-waiting", input = { counter = "Shop/orders-waiting" }, levels = { elevated = 50 },
+  summary = "{value} orders wait.", rationale = "More than fifty take minutes.", note = "From the shop team.",
+}
+]])
+    write(dir .. "/rules/broken.lua", "return rule { nam = 1 }\n")
+    local done = lunette("docs", "rules", "--site", dir)
+    assert.equal(0, done.code)
+    assert.matches("## shop%.orders%-waiting\n\nFrom the shop team%.", done.stdout)
+    assert.is_truthy(done.stdout:find(dir .. "/rules/orders.lua:1", 1, true))
+    assert.matches("left out: .*broken%.lua:1: .*nam", done.stderr)
+    done_with()
+  end)
+
+  it("refuses an unknown page with the nearest one", function()
+    local done = lunette("docs", "rule")
+    assert.equal(2, done.code)
+    assert.matches("rules", done.stderr)
+  end)
+
+  it("writes one file a page", function()
+    local dir, done_with = scratch()
+    assert.equal(0, lunette("docs", "-o", dir .. "/ref").code)
+    local names = fs.list(dir .. "/ref")
+    table.sort(names)
+    assert.equal("README.md", names[1])
+    assert.equal(11, #names)
+    done_with()
+  end)
+end)
+
+describe("lunette docs --annotations", function()
+  it("writes Lua that declares every word and every module that a site may require", function()
+    local dir, done_with = scratch()
+    local done = lunette("docs", "--annotations", dir)
+    assert.equal(0, done.code, done.stderr)
+    local body = assert(fs.read(dir .. "/words.lua", 1000000))
+    assert.is_function(load(body))
+    for _, word in ipairs { "tool", "collector", "view", "signal", "rule", "hint_rule", "redaction", "event_sources", "extend", "disable" } do
+      assert.is_truthy(body:find("\nfunction " .. word .. "(", 1, true), word)
+    end
+    assert.matches('%-%-%-@field confidence "low"|"medium"|"high"', body)
+    local modules = require("lunette.sandbox.grants").names()
+    assert.is_true(#modules > 5)
+    for _, name in ipairs(modules) do
+      local text = fs.read(dir .. "/" .. name:gsub("%.", "/") .. ".lua", 1000000)
+      assert.is_string(text, name)
+      assert.is_function(load(text), name)
+      assert.is_truthy(text:find("@meta", 1, true), name)
+    end
+    assert.matches("function M%.program%(", assert(fs.read(dir .. "/lunette/probe.lua", 1000000)))
+    done_with()
+  end)
+end)
