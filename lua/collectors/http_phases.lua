@@ -6,7 +6,6 @@ local assemble = require("collectors.http_phases.assemble")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
 local notes = require("collectors.http_phases.notes")
-local phase_hints = require("collectors.http_phases.hints")
 local probe = require("lunette.probe")
 local programs = require("collectors.http_phases.program")
 local tally = require("collectors.http_phases.tally")
@@ -47,5 +46,4 @@ return collector {
   collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  hints = phase_hints.of,
 }

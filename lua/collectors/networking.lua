@@ -4,7 +4,6 @@
 local artifacts = require("collectors.networking.artifact")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
-local network_hints = require("collectors.networking.hints")
 local notes = require("collectors.networking.notes")
 local probe = require("lunette.probe")
 local programs = require("collectors.networking.program")
@@ -38,5 +37,4 @@ return collector {
   collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
   summary = wire.sentence,
-  hints = network_hints.of,
 }

@@ -89,6 +89,7 @@ function M.new(assembly, sums, end_ns)
   tally.cut(sums.slowest, tally.MAX_SLOWEST, tally.by_duration)
   tally.cut(sums.redirects, tally.MAX_REDIRECTS, tally.by_duration)
   local total = tally.figures(sums.total)
+  local queue = sums.parts.queue
   return {
     started = assembly.started, ended = sums.n, failed = sums.failed, status_errors = sums.status_errors, redirected = sums.redirected,
     total = total, parts = part_rows(sums.parts, total.total), hosts = host_rows(sums.hosts), other_hosts = sums.other_hosts,
@@ -96,7 +97,8 @@ function M.new(assembly, sums, end_ns)
     redirects = sums.redirects, redirects_seen = sums.redirects_seen, by_status = statuses(sums.by_status),
     in_flight = in_flight(assembly, math.max(end_ns, assembly.last_ns)), n_in_flight = assembly.n_open,
     orphans = assembly.orphans, elsewhere = assembly.elsewhere, without_id = assembly.without_id, not_followed = assembly.not_followed,
-    overlong = assembly.overlong, ids_read = assembly.checked, ids_unreadable = assembly.unreadable, told = assembly.told,
+    queue_share = queue and total.total > 0 and queue.samples.total / total.total or 0, overlong = assembly.overlong,
+    ids_read = assembly.checked, ids_unreadable = assembly.unreadable, told = assembly.told,
   }
 end
 

@@ -11,7 +11,8 @@ local EXPECTED_MISSING <const> = "^Fields?Missing: "
 
 local function caps(notes, artifact)
   if artifact.not_followed > 0 then
-    notes[#notes + 1] = ("RequestLimit: %d requests were not followed, since too many were in flight at once."):format(artifact.not_followed)
+    notes[#notes + 1] = ("RequestLimit: %d requests were not followed, since too many were in flight at once.")
+      :format(artifact.not_followed)
   end
   if artifact.other_hosts > 0 then
     notes[#notes + 1] = ("HostLimit: %d requests went to hosts beyond the first %d; they are in the totals only.")
