@@ -86,11 +86,13 @@ local function described(source, result)
   }
 end
 
--- A program as the engine takes it, from its declaration or from probe.program.
+--- A program as the engine takes it, from its declaration or from probe.program; nil, why.
 local function compiled(program)
   if type(program) == "table" and type(program.keep) == "table" and program.keep[1] then return program end
   return declaration.compile(program)
 end
+
+M.compiled = compiled
 
 -- collect of a collector that declares a program.
 local function collect_program(declared, fixed)
