@@ -231,7 +231,7 @@ return tool {
     jit = require("collectors.jit"),
     threadpool = require("collectors.threadpool"),
     contention = require("collectors.contention"),
-    db = later("moderate", "collecting database commands", nil, "db", "DbSnapshot"),
+    db = require("collectors.db"),
     kestrel = require("collectors.kestrel"),
     networking = require("collectors.networking"),
     requests = require("collectors.requests"),

@@ -92,7 +92,7 @@ internal sealed class EntityFramework(int n) : Work
     private static void WithLiterals(Blogs context)
     {
         for (int i = 0; i < Literals; i++)
-            context.Database.ExecuteSqlRaw($"UPDATE Posts SET Title = 'S3cretLiteral{i}' WHERE Id = 77{i} AND Title <> \"S3cretQuoted\" -- S3cretComment{i}");
+            context.Database.ExecuteSqlRaw($"UPDATE Posts SET Title = 'S3cretLiteral{i}' WHERE Id = 77{i} AND Title <> 'it''s S3cretQuoted' -- S3cretComment{i}");
     }
 
     private static void Fails(Blogs context)

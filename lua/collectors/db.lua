@@ -1,0 +1,41 @@
+-- SPDX-License-Identifier: MIT
+-- db: the database commands of a window, by statement without its values: how often, how long, repeated under one parent, and the pools.
+local artifacts = require("collectors.db.artifact")
+local bridge = require("collectors.diagnostic_source")
+local collector = require("lunette.collector")
+local declared = require("collectors.db.program")
+local hints = require("collectors.db.hints")
+local measured = require("collectors.measured")
+local probe = require("lunette.probe")
+local window = require("collectors.window")
+local wire = require("collectors.db.wire")
+
+local function collect(ctx, source, args)
+  local settled, err = window.settle(source.process)
+  if not settled then return nil, err end
+  local open <close> = bridge.enter(source.process and source.process.pid)
+  local result
+  result, err = probe.run(ctx, declared.new(args.intervalSeconds or 1), {
+    process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
+    message = "Collecting database commands",
+  })
+  if not result then return nil, err end
+  local empty = source.path and collector.empty_recording(source.path, result.window.summary)
+  if empty then return nil, empty end
+  local artifact = artifacts.new(result, measured.window(result, source), source, open)
+  measured.none_recorded(artifact.notes, source, artifact.total, "database command",
+    "the listeners of EF Core or SqlClient, or the event source of SqlClient (0x1)")
+  return artifact
+end
+
+return collector {
+  kind = "db", handle = "db-snapshot", risk = "moderate", data_field = "db", payload = "DbSnapshot", collect = collect,
+  inline = function(artifact, args) return wire.snapshot(artifact, args.depth) end,
+  summary = function(artifact, source)
+    local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
+    return ("%d commands of %d statements in %s over %.1f s, %d repeated more than 10 times under one parent%s."):format(artifact.total,
+      #artifact.commands, what, artifact.duration_ms / 1000, #artifact.incidents,
+      artifact.failed > 0 and (", %d failed"):format(artifact.failed) or "")
+  end,
+  hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
+}
