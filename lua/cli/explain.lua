@@ -56,7 +56,9 @@ end
 
 local function fired_lines(row, add)
   add(("  %-10s %s: %s"):format(row.level, row.name, row.summary))
-  if row.value then add(("             %s %s %s"):format(measured(row.value, row.unit), row.comparison, measured(row.threshold, row.unit))) end
+  if row.value then
+    add(("             %s %s %s"):format(measured(row.value, row.unit), row.comparison, measured(row.threshold, row.unit)))
+  end
   add("             " .. row.rationale)
   if row.nextLevel then
     add(("             %s %s %s"):format(row.nextLevel, row.comparison, measured(row.nextThreshold, row.unit)))

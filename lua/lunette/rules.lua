@@ -20,9 +20,10 @@ local INDICATOR_ORDER <const> = { __order = { "name", "value", "unit", "score", 
 --- The highest level whose threshold a value meets; nil below all.
 ---@return table? step   { at, level, rank }
 function M.step(rule, value)
-  local compare, found = words.COMPARE[rule.comparison], nil
-  for _, step in ipairs(rule.steps) do
-    if compare(value, step.at) then found = step end
+  local compare, steps, found = rule.compare, rule.steps, nil
+  for i = 1, #steps do
+    if not compare(value, steps[i].at) then return found end
+    found = steps[i]
   end
   return found
 end
@@ -194,7 +195,8 @@ end
 --- Score and level of a value by the bands of an indicator.
 ---@return number score, string level
 function M.score(indicator, x)
-  local elevated, high, critical = table.unpack(indicator.from)
+  local from = indicator.from
+  local elevated, high, critical = from[1], from[2], from[3]
   if x >= critical then return math.min(100, 80 + (x - critical) / indicator.span * 20), "critical" end
   if x >= high then return 50 + (x - high) / (critical - high) * 30, "high" end
   if x >= elevated then return 20 + (x - elevated) / (high - elevated) * 30, "elevated" end
@@ -210,42 +212,50 @@ local function growth_score(indicator, trend)
   return 20 + (percent - elevated) / (high - elevated) * 30, "elevated"
 end
 
-local function indicator_row(name, value, unit, score, level)
-  return setmetatable({
-    name = name, value = numbers.round(value, 2), unit = unit, score = math.floor(score), level = level,
-  }, INDICATOR_ORDER)
+-- The highest scores that were seen, at most `max` of them; of equal ones the first stays in front.
+local function top_of(max)
+  local top = {}
+  local function add(score, level, name, value, unit)
+    score = math.floor(score)
+    if #top == max and score <= top[max].score then return end
+    local at = #top + 1
+    while at > 1 and top[at - 1].score < score do at = at - 1 end
+    table.insert(top, at, { name = name, value = value, unit = unit, score = score, level = level })
+    top[max + 1] = nil
+  end
+  return top, add
 end
 
-local function indicators_of(indicator, window, add)
-  if indicator.change then
-    for _, metric in ipairs(indicator.change.metrics) do
-      local trend = window:value(metric.slot)
-      if trend and trend.relativeChange then
-        add(indicator_row(metric.name .. "-growth", trend.relativeChange * 100, "%", growth_score(indicator, trend)))
-      end
+local function add_growth(indicator, window, add)
+  for _, metric in ipairs(indicator.change.metrics) do
+    local trend = window:value(metric.slot)
+    if trend and trend.relativeChange then
+      local score, level = growth_score(indicator, trend)
+      add(score, level, metric.name .. "-growth", trend.relativeChange * 100, "%")
     end
-    return
   end
+end
+
+local function add_value(indicator, window, add)
   local value = window:value(indicator.slot)
   if type(value) ~= "number" or (indicator.above_zero and value <= 0) then return end
   value = value * (indicator.scale or 1)
-  add(indicator_row(indicator.name, value, indicator.unit, M.score(indicator, value)))
+  local score, level = M.score(indicator, value)
+  add(score, level, indicator.name, value, indicator.unit)
 end
 
 --- TriageIndicator rows, highest score first.
 ---@param max integer
 function M.rank(set, window, max)
-  local list = {}
+  local top, add = top_of(max)
   for _, indicator in ipairs(set.indicators) do
-    indicators_of(indicator, window, function(row) list[#list + 1] = { row = row, rank = #list } end)
+    if indicator.change then add_growth(indicator, window, add) else add_value(indicator, window, add) end
   end
-  table.sort(list, function(a, b)
-    if a.row.score ~= b.row.score then return a.row.score > b.row.score end
-    return a.rank < b.rank
-  end)
-  local top = json.array({})
-  for i = 1, math.min(max, #list) do top[i] = list[i].row end
-  return top
+  for _, row in ipairs(top) do
+    row.value = numbers.round(row.value, 2)
+    setmetatable(row, INDICATOR_ORDER)
+  end
+  return json.array(top)
 end
 
 local function measured(window, names)

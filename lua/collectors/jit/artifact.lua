@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- The artifact behind a jit handle: what the reducers kept, as counts and one row a method. Never changed once made.
+local signal = require("lunette.signal")
+
 local M = {}
 
-M.STORM_COMPILATIONS = 500 -- below, it may be our own trace: what being looked at makes a process compile (some 40 to 330 methods)
-M.STORM_SHARE = 0.1        -- of one second, on all threads together
+local STORM <const> = "jit.storm" -- the signal that says when
 
 -- Bits 7 to 9 of the flags of a jitted body. Bodies that are not jitted are precompiled ones.
 local TIERS <const> = {
@@ -97,10 +98,6 @@ local function tier1_percent(methods)
   return #methods > 0 and 100 * reached / #methods or 0
 end
 
---- Whether so much was compiled that it stands out.
----@param a JitArtifact
-function M.is_storm(a) return a.completed >= M.STORM_COMPILATIONS and a.peak.share >= M.STORM_SHARE end
-
 --- One line on how much the JIT compiler had to do.
 ---@param a JitArtifact
 ---@return string
@@ -110,7 +107,7 @@ function M.health(a)
   if a.completed == 0 then
     return a.tiers.r2r_hit > 0 and ("quiet: nothing was compiled; %d methods ran from ReadyToRun code."):format(a.tiers.r2r_hit)
       or "quiet: nothing was compiled."
-  elseif M.is_storm(a) then
+  elseif signal.stands_out(STORM, a) then
     return ("storm: %s, in the busiest second %d of them and %.0f %% of a core."):format(what, a.peak.per_s, 100 * a.peak.share)
   elseif a.tiers.tier0 * 2 > a.completed then
     return ("warming-up: %s, most at tier 0."):format(what)

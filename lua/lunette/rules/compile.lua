@@ -168,6 +168,7 @@ local function observation_of(rule, declared, context)
   elseif declared.input then
     rule.slot = input.compile(declared.input, context)
     rule.comparison = declared.comparison or ">="
+    rule.compare = words.COMPARE[rule.comparison]
     rule.steps = declared.levels and levels_of(declared.levels, rule.comparison)
   elseif declared.levels then
     fail("'levels' without an 'input': what do they judge?")

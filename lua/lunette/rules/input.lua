@@ -89,7 +89,7 @@ local function counter_input(spec, asks)
   asks.providers[provider] = true
   local key = spec.counter
   return function(window)
-    local c = counters_of(window)[key]
+    local c = (window.index or counters_of(window))[key]
     if c then return stat(c.series, c) end
   end
 end

@@ -90,8 +90,10 @@ local function chain(words)
         if NEGATIONS[word] then negated = not negated elseif not FILLERS[word] then name = SYNONYMS[word] or word end
       end
       local check = CHECKS[name or "truthy"]
-      if not check then error(("assert.%s: there is no such assertion; there are equal, same, is_true, is_false, is_nil, truthy, falsy, near, "
-        .. "matches, has_error"):format(table.concat(words, ".")), 2) end
+      if not check then
+        error(("assert.%s: there is no such assertion; there are equal, same, is_true, is_false, is_nil, truthy, falsy, near, matches, "
+          .. "has_error"):format(table.concat(words, ".")), 2)
+      end
       local holds, expected, got = check(...)
       if holds == negated then error({ failure = ("expected %s%s\n     got %s"):format(negated and "anything but " or "", expected, got),
         place = debug.traceback("", 2):match("\n%s*([^\n]-:%d+):") }, 0) end

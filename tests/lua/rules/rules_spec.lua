@@ -150,7 +150,8 @@ describe("a rule with a change", function()
   local function rule(change)
     return {
       name = "cache.change", change = change, level = "high",
-      inputs = { { counter = "Shop/cache-items" }, { counter = "Shop/cache-bytes" } }, summary = "Changed: {changes}.", rationale = "A cache keeps its size.",
+      inputs = { { counter = "Shop/cache-items" }, { counter = "Shop/cache-bytes" } },
+      summary = "Changed: {changes}.", rationale = "A cache keeps its size.",
     }
   end
 
