@@ -10,10 +10,8 @@ bool host__may_yield(lua_State *L)
     co_frame *fr = h->cur;
     /* A coroutine that somebody else resumed (lua_resetthread runs its close handlers) is none of ours to suspend. */
     if (!fr || fr->L != L || !h->running || !lua_isyieldable(L)) return false;
-    while (fr->up) {
-        fr = fr->up;
-        if (!lua_isyieldable(fr->L)) return false;
-    }
+    for (; fr; fr = fr->up)
+        if (fr->closing || !lua_isyieldable(fr->L)) return false;
     return true;
 }
 

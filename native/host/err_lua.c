@@ -164,6 +164,15 @@ static void add_level(lua_State *L, buf *b, lua_Debug *ar)
         buf_str(b, " in ?");
 }
 
+/* Is it a level that only the host put there? */
+static bool is_ours(lua_State *L, lua_Debug *ar)
+{
+    lua_getinfo(L, "f", ar); // fn
+    bool ours = lua_tocfunction(L, -1) == safe__handle;
+    lua_pop(L, 1); //
+    return ours;
+}
+
 /* The innermost levels only: the library's luaL_traceback walks the whole stack some forty times to find its other end,
  * and beneath a recursion of a hundred thousand levels nobody else would run meanwhile. */
 static void put_traceback(lua_State *L, int level, buf *b)
@@ -172,7 +181,7 @@ static void put_traceback(lua_State *L, int level, buf *b)
     int end = level + TRACEBACK_LEVELS;
     buf_str(b, "stack traceback:");
     for (; level < end && lua_getstack(L, level, &ar); level++)
-        add_level(L, b, &ar);
+        if (!is_ours(L, &ar)) add_level(L, b, &ar);
     if (level == end && lua_getstack(L, level, &ar)) buf_str(b, "\n\t...");
 }
 

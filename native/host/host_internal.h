@@ -20,6 +20,7 @@
 typedef struct co_frame {
     lua_State *L;
     struct co_frame *up;
+    bool closing; /* not resumed: its close handlers run */
 } co_frame;
 
 typedef enum yield_why { YIELD_SCRIPT, YIELD_WAIT, YIELD_SLICE } yield_why;
@@ -208,6 +209,7 @@ void box__install(lua_State *L);
 void box__drop_all(task *t); /* the frames of a task that ended without leaving them */
 
 /* safe.c */
+int safe__handle(lua_State *L);   /* stands between an error and the message handler of xpcall */
 void safe__install(lua_State *L); /* pcall, xpcall, coroutine.*, os.exit, debug.sethook, debug.traceback */
 
 /* err_lua.c */

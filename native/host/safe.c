@@ -40,13 +40,28 @@ static int l_pcall(lua_State *L)
     return finish_pcall(L, status, 0);
 }
 
+/* The message handler of xpcall, around the script's (upvalue 1). The host's own errors pass by: they come out of a
+ * hook, where hooks are off, and a handler that loops could not be stopped. */
+int safe__handle(lua_State *L)
+{
+    lua_settop(L, 1);
+    if (is_condemned(L)) return 1;
+    lua_pushvalue(L, lua_upvalueindex(1)); // err fn
+    lua_insert(L, 1);                      // fn err
+    lua_call(L, 1, 1);                     // message
+    return 1;
+}
+
 static int l_xpcall(lua_State *L)
 {
     int n = lua_gettop(L);
     luaL_checktype(L, 2, LUA_TFUNCTION);
-    lua_pushboolean(L, 1); // fn handler args… true
-    lua_pushvalue(L, 1);   // fn handler args… true fn
-    lua_rotate(L, 3, 2);   // fn handler true fn args…
+    lua_pushvalue(L, 2);                  // fn handler args… handler
+    lua_pushcclosure(L, safe__handle, 1); // fn handler args… guarded
+    lua_replace(L, 2);                    // fn guarded args…
+    lua_pushboolean(L, 1);                // fn handler args… true
+    lua_pushvalue(L, 1);                  // fn handler args… true fn
+    lua_rotate(L, 3, 2);                  // fn handler true fn args…
     int status = lua_pcallk(L, n - 2, LUA_MULTRET, 2, 2, finish_pcall);
     return finish_pcall(L, status, 2);
 }
@@ -79,6 +94,21 @@ static int fail(lua_State *L, lua_KContext ctx)
 
 static int step_k(lua_State *L, int status, lua_KContext ctx);
 
+/* Closes co for L. Its close handlers count to the task, and end with it, but cannot wait or yield: nobody resumes co.
+ */
+static int close_thread(lua_State *L, lua_State *co)
+{
+    host *h = host_of(L);
+    co_frame fr = {.L = co, .up = h->cur, .closing = true};
+    h->cur = &fr;
+    if (!h->has_timer && h->running) lua_sethook(co, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
+    if (h->running && budget__doomed(h->running)) lua_sethook(co, budget__hook, LUA_MASKCOUNT, 1);
+    int status = lua_resetthread(co);
+    h->cur = fr.up;
+    budget__recheck(h, L);
+    return status;
+}
+
 /* Resumes co, which has its narg arguments, for L. The scheduler's own yields pass on through L, and come back by
  * step_k. */
 static int step(lua_State *L, lua_State *co, int narg, lua_KContext ctx)
@@ -104,7 +134,7 @@ static int step(lua_State *L, lua_State *co, int narg, lua_KContext ctx)
         return nres + (ctx == CTX_RESUME);
     }
     /* A wrapped coroutine cannot be closed by its owner, a condemned one will not be: its close handlers run here. */
-    if (ctx == CTX_WRAP || is_condemned(L)) lua_resetthread(co);
+    if (ctx == CTX_WRAP || is_condemned(L)) close_thread(L, co);
     check_memory(L, status);
     lua_xmove(co, L, 1); // … err
     return fail(L, ctx);
@@ -164,7 +194,7 @@ static bool is_inner(lua_State *L)
     const host *h = host_of(L);
     const co_frame *fr = h->cur;
     if (h->running && h->running->box && h->running->box->L == L) return false;
-    return fr && fr->L == L && (fr->up || !h->running);
+    return fr && fr->L == L && !fr->closing && (fr->up || !h->running);
 }
 
 static int l_co_yield(lua_State *L)
@@ -189,7 +219,7 @@ static int l_co_close(lua_State *L)
     bool is_normal = status == LUA_OK && lua_getstack(co, 0, &ar);
     if (co == L || is_normal) return luaL_error(L, "cannot close a running coroutine");
     if (host__marked(co)) return luaL_error(L, "cannot close a coroutine in which a task waits");
-    status = lua_resetthread(co);
+    status = close_thread(L, co);
     if (is_condemned(L)) return budget__rethrow(L, host_of(L)->running);
     if (status == LUA_OK) {
         lua_pushboolean(L, 1); // co true
