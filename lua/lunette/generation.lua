@@ -53,7 +53,7 @@ function Generation:list(room)
     local list = {}
     for _, id in ipairs(self.order) do
       local unit = self.units[id]
-      local value = unit.room == room and value_of(unit) or nil
+      local value = unit and unit.room == room and value_of(unit) or nil -- while it is being built, rooms to come are not there
       if type(value) == "table" and value.is_several then
         for _, one in ipairs(value) do list[#list + 1] = one end
       elseif value ~= nil then
@@ -123,6 +123,18 @@ function M.newest() return newest end
 
 --- Puts a generation in place.
 function M.use(generation) newest = generation or EMPTY end
+
+--- fn(…) as a call of that generation.
+---@param generation Generation
+function M.with(generation, fn, ...)
+  local task = loop.current()
+  local before = task and rawget(task.data, "generation")
+  if task then task.data.generation = generation end
+  local results = table.pack(pcall(fn, ...))
+  if task then task.data.generation = before end
+  if not results[1] then error(results[2], 0) end
+  return table.unpack(results, 2, results.n)
+end
 
 --- fn(…) with the newest generation as that of the call, unless the call has one. What fn spawns inherits it.
 function M.pinned(fn, ...)

@@ -62,7 +62,8 @@ function TestCapture:view(name, options)
   for k, v in pairs(options or {}) do arguments[k] = v end
   local data, err = captures.call("query_snapshot", arguments)
   if data == nil then fail(err, 2) end
-  return data
+  if data.payload == nil then return data end
+  return data.payload -- of a collection; the frame around it is the same for all
 end
 
 --- Collects from a recording, as collect_events(kind, traceFilePath) does.

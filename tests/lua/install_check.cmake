@@ -1,7 +1,7 @@
 # Installs into a folder of the build and checks that the installed binary runs the installed scripts, not those of the source tree.
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-foreach(path bin/lunette share/lunette/lua/cli/main.lua share/lunette/playbooks share/lunette/schemas)
+foreach(path bin/lunette share/lunette/lua/cli/main.lua share/lunette/playbooks share/lunette/schemas share/lunette/share/demo.nettrace)
   if(NOT EXISTS ${PREFIX}/${path})
     message(FATAL_ERROR "not installed: ${path}")
   endif()

@@ -29,6 +29,7 @@ local function load_manifest()
   manifest = {}
   local body = fs.read(sys.home .. "/schemas/clr-events.json", MAX_MANIFEST)
   for _, provider in ipairs(body and json.decode(body).providers or {}) do
+    if #provider.events == 0 then goto next_one end -- an EventSource: its events describe themselves
     local one = { name = provider.name, events = {}, names = {} }
     for _, event in ipairs(provider.events) do
       for _, name in ipairs({ event.name, event.display, event.version > 0 and ("%s_V%d"):format(event.name, event.version) or nil }) do
@@ -42,6 +43,7 @@ local function load_manifest()
       end
     end
     manifest[provider.name:lower()] = one
+    ::next_one::
   end
   return manifest
 end

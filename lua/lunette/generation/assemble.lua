@@ -3,6 +3,7 @@
 -- and checks what one file cannot know of itself.
 local collect = require("lunette.generation.collect")
 local declare = require("lunette.declare")
+local generation = require("lunette.generation")
 local kinds = require("lunette.kinds")
 local playbooks = require("lunette.playbooks")
 local power = require("lunette.generation.power")
@@ -55,7 +56,7 @@ function check.views(value, file, build)
 end
 
 function check.playbooks(value, file, build)
-  local problems = playbooks.check(value, file.path, build.generation.tools)
+  local problems = generation.with(build.generation, playbooks.check, value, file.path, build.generation.tools)
   return #problems > 0 and problems or nil
 end
 

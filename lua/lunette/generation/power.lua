@@ -49,6 +49,17 @@ function sure.view(declared, build)
   return sure_of(declared.scopes, sure_of(kind and kind.scopes, {}))
 end
 
+-- A signal looks at captures; who sees them was asked for the scopes of their kind.
+function sure.signal(declared, build)
+  local all
+  for _, name in ipairs(type(declared.handle) == "table" and declared.handle or { declared.handle }) do
+    local kind = build.kinds and build.kinds[name] or kinds.declaration(name)
+    local set = sure_of(kind and kind.scopes, {})
+    all = all and both(all, set) or set
+  end
+  return all or {}
+end
+
 -- The source of a file and of what it uses of lib/.
 local function sources(run, path)
   local list = { { path, run.source } }
