@@ -12,6 +12,7 @@ local M = {}
 M.BUDGET_MS = 1000       -- CPU in Lua that one call may use
 M.MEMORY = 32 << 20      -- bytes that one call may hold; a box may keep twice that over all of its calls
 M.STRIKES = 3            -- calls in a row that ended at a limit, after which a box is disabled
+M.HELD_MS = 250          -- CPU of one step that kept all others waiting, after which it is, too
 
 ---@class SandboxError: LunetteErr
 ---@field file string?     where it happened, as far as known
@@ -23,6 +24,7 @@ M.STRIKES = 3            -- calls in a row that ended at a limit, after which a 
 ---@field budget_ms integer?          CPU of one call; M.BUDGET_MS
 ---@field memory integer?             bytes of one call; M.MEMORY
 ---@field strikes integer?            M.STRIKES
+---@field held_ms integer?            M.HELD_MS
 ---@field grants string[]?            names of modules that `require` gives; all of lunette.sandbox.grants when absent
 ---@field loaders (fun(name: string): string?, string?)?   source (and chunk name) of a module of the site; it runs in the same box, once
 ---@field globals table<string, any>? more names in the environment; tables are handed in read-only, functions as they are
@@ -41,7 +43,8 @@ Box.__index = Box
 ---@return Sandbox
 function M.new(options)
   local box = {
-    native.new(options.budget_ms or M.BUDGET_MS, options.memory or M.MEMORY, options.strikes or M.STRIKES),
+    native.new(options.budget_ms or M.BUDGET_MS, options.memory or M.MEMORY, options.strikes or M.STRIKES,
+      options.held_ms or M.HELD_MS),
     name = options.name, options = options, scopes = options.scopes, loaded = {}, loading = {},
   }
   box.env, box[2] = environment.new(options.name, options.globals)

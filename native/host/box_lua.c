@@ -12,18 +12,18 @@
 #include "host/host_internal.h"
 
 #define BOX_TYPE    "lunette.box"
-#define BOX_FRAMES  16  /* calls of boxes inside calls of boxes, in one task */
-#define BOX_HARD_MS 50  /* CPU that a call may use where it cannot be suspended */
-#define BOX_HELD_MS 250 /* a step that kept the loop for longer disables the box */
-#define BOX_SHARE   2   /* a box may keep, over all of its calls, twice what one call may have */
-#define LOAD_PIECE  64  /* bytes of source between two looks at the budget */
-#define TOSTRING_MS 10  /* CPU for the __tostring of an error object */
-#define PLAIN_DEPTH 64  /* levels of tables in plain data */
+#define BOX_FRAMES  16 /* calls of boxes inside calls of boxes, in one task */
+#define BOX_HARD_MS 50 /* CPU that a call may use where it cannot be suspended */
+#define BOX_SHARE   2  /* a box may keep, over all of its calls, twice what one call may have */
+#define LOAD_PIECE  64 /* bytes of source between two looks at the budget */
+#define TOSTRING_MS 10 /* CPU for the __tostring of an error object */
+#define PLAIN_DEPTH 64 /* levels of tables in plain data */
 
 typedef struct box {
     mem_account *account; /* of all its calls */
     int64_t budget_ns;
     size_t memory;
+    int64_t held_ms;          /* a step that kept the loop for longer disables the box */
     int strikes, strikes_max; /* calls in a row that ended at a limit, and how many are too many */
 } box;
 
@@ -36,7 +36,7 @@ static box *check_box(lua_State *L)
     return b;
 }
 
-/* native.new(budget_ms, memory, strikes) -> userdata */
+/* native.new(budget_ms, memory, strikes, held_ms) -> userdata */
 static int l_new(lua_State *L)
 {
     lua_Integer budget_ms = luaL_checkinteger(L, 1), memory = luaL_checkinteger(L, 2),
@@ -44,7 +44,10 @@ static int l_new(lua_State *L)
     luaL_argcheck(L, budget_ms > 0 && budget_ms <= 3600000, 1, "from 1 to 3600000 milliseconds");
     luaL_argcheck(L, memory >= 65536, 2, "at least 65536 bytes");
     box *b = (box *)lua_newuserdatauv(L, sizeof *b, 0); // box
-    *b = (box){.budget_ns = budget_ms * 1000000, .memory = (size_t)memory, .strikes_max = (int)strikes};
+    *b = (box){.budget_ns = budget_ms * 1000000,
+               .memory = (size_t)memory,
+               .strikes_max = (int)strikes,
+               .held_ms = luaL_checkinteger(L, 4)};
     luaL_setmetatable(L, BOX_TYPE);
     b->account = memory__account(NULL, BOX_SHARE * (size_t)memory);
     return b->account ? 1 : luaL_error(L, "not enough memory");
@@ -237,7 +240,7 @@ static void judge(lua_State *L, const ending *end)
     box *b = check_box(L);
     char why[128];
     b->strikes = end->limit == ERR_BUDGET || end->limit == ERR_NO_MEMORY ? b->strikes + 1 : 0;
-    if (end->held_ms > BOX_HELD_MS) {
+    if (end->held_ms > b->held_ms) {
         snprintf(why, sizeof why, "one step of it kept the server from all other work for %lld ms",
                  (long long)end->held_ms);
         disable(L, why);
