@@ -34,6 +34,8 @@
 #define TICK_SIGNAL      (SIGRTMIN + 7)
 #define DEAF_GRACE_NS    2000000000LL /* from a signal to end, pending unseen, until the process ends all the same */
 
+static const char FRAMEWORK[] = "@lua/lunette/";
+
 /* One host at a time owns the tick signal: a signal handler has no argument of its own. */
 static _Atomic(host *) tick_host;
 
@@ -249,13 +251,14 @@ int budget__condemn(lua_State *L, task *t, err_kind kind)
     return budget__rethrow(L, t);
 }
 
-/* Where the innermost Lua function of L stands, for the error that the call of the box ends with. */
+/* Where the innermost Lua function of L stands that is not the framework's, for the error that the call of the box ends
+ * with. */
 void budget__note_place(lua_State *L, box_frame *b)
 {
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
-        if (ar.currentline <= 0) continue;
+        if (ar.currentline <= 0 || strncmp(ar.source, FRAMEWORK, sizeof FRAMEWORK - 1) == 0) continue;
         b->line = ar.currentline;
         snprintf(b->file, sizeof b->file, "%s", ar.short_src);
         return;
