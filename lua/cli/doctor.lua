@@ -1,9 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- doctor: is this host, and this process, ready to be diagnosed; what is in the way, and the fix to paste.
+local config = require("lunette.config")
 local json = require("lunette.json")
 local options = require("lunette.options")
 local preflight = require("views.process.preflight")
 local process = require("lunette.process")
+local site = require("lunette.site")
 local sys = require("lunette.sys")
 local terminal = require("lunette.terminal")
 
@@ -11,13 +13,15 @@ local M = {}
 
 M.summary = "tell what is in the way of diagnosing, with the fix"
 M.help = [[
-usage: lunette doctor [PID] [--json]
+usage: lunette doctor [PID] [--json] [--site DIR]
 
 Checks what this host lets lunette do and, with a PID, whether that process can be reached. Each check that is not ok comes with a fix to
-paste.
+paste. Site scripts that are broken are named with file and line (lunette check finds more).
 Exit code: 0, or 1 when something is blocked (degraded checks are optional collectors), 2 for a wrong command line.
 
-  --json  the PreflightReport of inspect_process(view="preflight")
+  --json         the PreflightReport of inspect_process(view="preflight"); with site scripts, their state in its field scripts
+  --site DIR     a folder of site scripts, above /etc/lunette and ~/.config/lunette; may be given several times
+  --config FILE  a Lua configuration file
 ]]
 
 local EXIT_BLOCKED <const> = 1
@@ -45,19 +49,49 @@ function M.render(report, unreachable)
   return table.concat(lines, "\n") .. "\n"
 end
 
+--- What is to be told of the site's scripts; nil when there are none.
+---@param layers Layer[]
+---@return table? status
+local function scripts_of(layers)
+  local any = false
+  for _, layer in ipairs(layers) do any = any or layer.named or next(site.files(layer)) ~= nil end
+  if not any then return nil end
+  local g = require("lunette.generation.build").build({ site.PRODUCT, table.unpack(layers) })
+  return require("lunette.generation.status").of(g)
+end
+
+--- The scripts as people read them.
+---@param status table
+function M.render_scripts(status)
+  local where, lines = {}, {}
+  for i, layer in ipairs(status.layers) do where[i] = layer.folder .. (layer.exists and "" or " (not there)") end
+  lines[1] = (status.broken == 0 and MARK.Ok or MARK.Degraded) .. ("Site scripts: %d in use, %d broken, %d taken out; of %s [scripts]")
+    :format(status.loaded, status.broken, status.disabled, table.concat(where, ", "))
+  for _, script in ipairs(status.scripts) do
+    for _, p in ipairs(script.problems or {}) do
+      lines[#lines + 1] = ("         %s:%d: %s; %s"):format(p.file, p.line, p.message, script.effect or "")
+    end
+  end
+  for i, line in ipairs(lines) do lines[i] = terminal.printable(line) end
+  return table.concat(lines, "\n") .. "\n"
+end
+
 --- lunette doctor.
 ---@param args string[]
 function M.main(args)
-  local given, err = options.parse(args, { ["--json"] = "flag" })
+  local given, err = options.parse(args, { ["--json"] = "flag", ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value" })
   if not given then return terminal.usage("doctor", err) end
   local pid = given[1] and math.tointeger(tonumber(given[1]))
   if #given > 1 or (given[1] and not (pid and pid > 0 and pid < 2147483648)) then
     return terminal.usage("doctor", "give one process id, or none: " .. table.concat(given, " "))
   end
   local report = preflight.report(pid)
+  local scripts = scripts_of(site.layers(config.load({ file = given.config }), site.given(given)))
   if given.json then
+    report.scripts = scripts
     sys.write(json.encode(report) .. "\n")
   else
+    if scripts then sys.write(M.render_scripts(scripts)) end
     local found = not pid and process.discover()
     sys.write(M.render(report, found and found.unreachable or {}))
   end

@@ -2,6 +2,7 @@
 -- lunette doctor.
 local fake = require("support.fake_machine")
 local json = require("lunette.json")
+local kit = require("support.site_kit")
 local sys = require("lunette.sys")
 
 local machine
@@ -66,5 +67,18 @@ describe("lunette doctor", function()
   it("exits 2 for what is no process id", function()
     for _, word in ipairs { "abc", "0", "-5", "99999999999", "1.5" } do assert.equal(2, (run({}, word))) end
     assert.equal(2, (run({}, "1", "2")))
+  end)
+
+  it("names broken site scripts with file, line and what serves instead", function()
+    local dir = kit.folder()
+    kit.write(dir, "tools/fine.lua", 'return tool { name = "fine", description = "d", run = function() return {} end }')
+    kit.write(dir, "views/counters/summary.lua", "return view {\n")
+    local code, out = run({ processes = { fake.process { pid = 42 } } }, "42", "--site", dir)
+    assert.equal(0, code)
+    assert.matches("DEGRADED Site scripts: 1 in use, 1 broken, 0 taken out; of ", out, 1, true)
+    assert.matches(dir .. "/views/counters/summary.lua:2: ", out, 1, true)
+    assert.matches("; what lies beneath it serves instead\n", out, 1, true)
+    local report = json.decode((select(2, run({ processes = { fake.process { pid = 42 } } }, "42", "--json", "--site", dir))))
+    assert.same({ 1, 1 }, { report.scripts.loaded, report.scripts.broken })
   end)
 end)
