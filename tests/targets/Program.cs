@@ -38,6 +38,7 @@ internal static class Program
         "  bgc N           N background collections (5)\n" +
         "  datas N         N threads that allocate until stop (8); for Server GC\n" +
         "  alloc N         N objects of 40 bytes, N arrays of 1,000 bytes, N/10 of 200,000 bytes (1000)\n" +
+        "  shop N          EventSource Contoso-Shop: N orders wait, ten orders a second of 10, 20 and 200 ms (80)\n" +
         "  source N        EventSource Lunette-Demo: N Ping, N OrderStart and OrderStop, N/2 Bad (100)\n" +
         "  flood N         EventSource Lunette-Flood: N thousand WorkStart and WorkStop a second until stop; 0 is as fast as it can (200)\n" +
         "  http N          HttpClient: N plain requests, and some of every other fate (10)\n" +
@@ -95,6 +96,7 @@ internal static class Program
         "bgc" => new BackgroundCollections(number ?? 5),
         "datas" => new Datas(number ?? 8),
         "alloc" => new Allocations(number ?? 1000),
+        "shop" => new Shop(number ?? 80),
         "source" => new Demo(number ?? 100),
         "flood" => new Flood(number ?? 200),
         "spans" => new Spans(number ?? 10),
