@@ -3,6 +3,7 @@
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
+local grants = require("lunette.sandbox.grants")
 local native = require("lunette.sandbox.native")
 local sandbox = require("lunette.sandbox")
 local site = require("lunette.site")
@@ -35,6 +36,10 @@ local function guarded(value, box, seen, depth)
   return mark and native.marks[mark] and setmetatable(out, mark) or out
 end
 
+-- What the modules of the words hold beside the word, for scripts.
+local BESIDE <const> = { tool = { "process_id", "depth", "is_tool" }, view = { "is_view" }, collector = { "source", "empty_recording" } }
+M.BESIDE = BESIDE
+
 -- The words of a declaration for one file and its box.
 local function words_for(path, get_box)
   local env = { disable = declare.disable, remove = declare.remove }
@@ -51,9 +56,41 @@ local function words_for(path, get_box)
   return env
 end
 
+-- require "lunette.tool" and the like: the same words, as our own files have them.
+local function give_modules(path, box, env)
+  for _, kind in ipairs(declare.kinds()) do
+    local name = "lunette." .. kind
+    local members = { [kind] = env[kind] }
+    local granted = grants.MODULES[name]
+    for _, member in ipairs(BESIDE[kind] or {}) do
+      members[member] = granted and granted[member] and box.env.require(name)[member] or require(name)[member]
+    end
+    box.loaded[name] = setmetatable({}, {
+      __index = members, __newindex = function() error(name .. " is read-only", 2) end, __metatable = "read-only",
+      __call = function(_, declared)
+        local at = declare.place(path, kind)
+        return declare.construct(kind, guarded(declared, box, { n = 0 }, 0), at)
+      end,
+    })
+  end
+end
+
+--- The product's own helper that is asked for ("collectors.gc.snapshot"), as a path; nil for any other name. It runs in the box of who
+--- asks, so it can do no more than that.
+---@param name string
+---@return string?
+function M.helper(name)
+  local room = name:match("^(%l+)%.[%w_.+-]+$")
+  if room ~= "collectors" and room ~= "views" and room ~= "signals" then return nil end
+  local path = ("%s/lua/%s.lua"):format(sys.home, (name:gsub("%.", "/")))
+  return fs.stat(path) and path or nil
+end
+
 -- require "site.NAME": lib/NAME.lua of the file's own layer.
 local function loader(file, deps)
   return function(name)
+    local helper = M.helper(name)
+    if helper then return fs.read(helper, site.MAX_SCRIPT), "@lua/" .. name:gsub("%.", "/") .. ".lua" end
     local short = name:match("^site%.([%w_.%-]+)$")
     if not short then return nil end
     local path = ("%s/lib/%s.lua"):format(file.layer.dir, (short:gsub("%.", "/")))
@@ -119,7 +156,9 @@ function M.run(file, room, base)
   local source, err = fs.read(file.path, site.MAX_SCRIPT)
   if not source then return { problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message)), deps = {}, source = "" } end
   local deps, box = {}, nil
-  box = sandbox.new { name = file.path, globals = words_for(file.path, function() return box end), loaders = loader(file, deps) }
+  local env = words_for(file.path, function() return box end)
+  box = sandbox.new { name = file.path, globals = env, loaders = loader(file, deps) }
+  give_modules(file.path, box, env)
   local watch = declare.watch(file.path, source)
   local chunk, why = box:load(source, "@" .. file.path)
   local result

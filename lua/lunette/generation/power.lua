@@ -101,6 +101,15 @@ function M.missing(run, file, sure_scopes)
   return nil
 end
 
+-- lunette.tool and the like: the word itself, and what stands beside it.
+local function is_word(kind, name)
+  if name == nil or name == kind then return true end
+  for _, member in ipairs(require("lunette.generation.files").BESIDE[kind] or {}) do
+    if member == name then return true end
+  end
+  return false
+end
+
 --- Uses of modules and functions that there are not for site scripts, as problems: what a call would meet.
 ---@param source string
 ---@param path string
@@ -109,7 +118,9 @@ function M.unknown(source, path)
   local list = {}
   local _, uses = grants.required(source)
   for _, use in ipairs(uses) do
-    if use.unknown then
+    local word = use.module:match("^lunette%.([%w_]+)$")
+    local ours = require("lunette.generation.files").helper(use.module) or declare.SCHEMAS[word] and is_word(word, use.name)
+    if use.unknown and not ours then
       local module = grants.MODULES[use.module]
       local message
       if module then
