@@ -131,8 +131,12 @@ end
 
 --- Names of the sources of all spans of the window, most frequent first.
 function M.names(group)
-  local names = {}
-  for i, g in ipairs(group.rows) do names[i] = text_of(g.key) or "" end
+  local rows, names = table.move(group.rows, 1, #group.rows, 1, {}), {}
+  table.sort(rows, function(a, b)
+    if a.n ~= b.n then return a.n > b.n end
+    return (a.key or "") < (b.key or "")
+  end)
+  for i, g in ipairs(rows) do names[i] = text_of(g.key) or "" end
   return names
 end
 

@@ -160,7 +160,8 @@ describe("views.activities.gc-overlay", function()
     local first = payload.impactedActivities[1]
     assert.same({ "span1", 100, 20, 20, false },
       { first.operationName, first.durationMs, first.gcPauseMs, first.gcPausePercent, first.isLowerBound })
-    assert.same({ { generation = 0, reason = "AllocSmall", type = "NonConcurrentGC", pauseDurationMs = 20, overlapMs = 20 } }, first.gcEvents)
+    assert.same({ { generation = 0, reason = "AllocSmall", type = "NonConcurrentGC", pauseDurationMs = 20, overlapMs = 20 } },
+      first.gcEvents)
   end)
 
   it("cuts rows to topN without a change of the sums", function()
