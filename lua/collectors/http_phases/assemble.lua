@@ -2,6 +2,7 @@
 -- Requests from their events. An event belongs to the activity of its id; a start names the activity that it was begun in, and where it
 -- does not, the path in the id does. A redirect begins a new leg of the same request.
 local clr = require("lunette.clr")
+local heirs = require("collectors.http_phases.heirs")
 
 local M = {}
 M.__index = M
@@ -9,6 +10,7 @@ M.__index = M
 M.MAX_OPEN = 20000   -- requests in flight that are followed; more are counted
 M.MAX_STEPS = 64     -- of one kind in a leg, which has at most one of each phase and some of the set-up
 M.MAX_LEGS = 60      -- HttpClient follows 50 redirects unless told otherwise
+M.MAX_FRESH = 10000  -- connections made in the window that no request has used yet
 
 -- SocketError of the usual ends of a connect.
 local SOCKET_ERRORS <const> = {
@@ -22,7 +24,7 @@ local SOCKET_ERRORS <const> = {
 ---@field url string?         of a leg after the first, where the runtime tells it
 ---@field status integer?
 ---@field connection integer?
----@field made integer[]      connections that were made in it
+---@field new_connection boolean?   it is the first one over its connection, which was made in the window
 ---@field queue_ms number?
 ---@field left_ns integer?    when it left the queue
 ---@field sent boolean?       its headers began to go out
@@ -40,13 +42,14 @@ local SOCKET_ERRORS <const> = {
 ---@field error string?
 ---@field stop integer?
 
-local function new_leg(at, url) return { at = at, url = url, steps = {}, setup = {}, made = {} } end
+local function new_leg(at, url) return { at = at, url = url, steps = {}, setup = {} } end
 
 ---@param on_end fun(request: HttpRequest)
 function M.new(on_end)
   return setmetatable({
-    on_end = on_end, nodes = {}, by_path = {}, n_open = 0, started = 0, stopped = 0, orphans = 0, elsewhere = 0, without_id = 0,
-    not_followed = 0, overlong = 0, checked = 0, unreadable = 0, last_ns = 0, told = {},
+    on_end = on_end, nodes = {}, by_path = {}, heirs = heirs.new(), inherited = 0, n_open = 0, started = 0, stopped = 0,
+    orphans = 0, elsewhere = 0, without_id = 0, not_followed = 0, overlong = 0, fresh = {}, n_fresh = 0,
+    checked = 0, unreadable = 0, last_ns = 0, told = {},
   }, M)
 end
 
@@ -57,16 +60,17 @@ local function path_of(self, id)
   return path
 end
 
--- The request whose path is the nearest above that of an id.
+-- The request whose path is the nearest above that of an id; and the path.
 local function above(self, id)
-  local path = path_of(self, id)
+  local whole = path_of(self, id)
+  local path = whole
   while path do
     path = path:match("^(/.*/)[^/]+/$") or path:match("^(/.*)%$%d+/$")
     if path and path:sub(-1) ~= "/" then path = path .. "/" end
     local request = path and self.by_path[path]
     if request then return request end
   end
-  return nil
+  return nil, whole
 end
 
 -- Counts an event that belongs to no request that is known. Lookups, connects and handshakes may be those of other clients.
@@ -115,29 +119,36 @@ local function begin(self, row)
   remember(self, request, row.a)
   if request.path then self.by_path[request.path] = request end
   self.n_open = self.n_open + 1
+  self.heirs:began(request)
 end
 
 local function forget(self, request)
   for _, id in ipairs(request.ids) do self.nodes[id] = nil end
   if request.path and self.by_path[request.path] == request then self.by_path[request.path] = nil end
   self.n_open = self.n_open - 1
+  self.heirs:ended(request)
 end
 
 -- A start: a phase or a step of the set-up, in the current leg of its request.
 local function step_begins(self, row, list, name)
   local node = row.r and self.nodes[row.r]
-  local request = node and node.request
-  if not request and row.a then request = above(self, row.a) end
+  local request, path, inherited = node and node.request, nil, nil
+  if not request and row.a then request, path = above(self, row.a) end
+  if not request and row.set_up then
+    request = self.heirs:heir(row.r, path, name == "dns" or name == "connect")
+    inherited = request and true or nil
+  end
   if not request then
     lost(self, row)
     return nil
   end
+  if inherited then self.inherited = self.inherited + 1 end
   local leg = request.legs[#request.legs]
   if #leg[list] >= M.MAX_STEPS then
     self.overlong = self.overlong + 1
     return nil
   end
-  local step = { name = name, at = row.t }
+  local step = { name = name, at = row.t, inherited = inherited }
   leg[list][#leg[list] + 1] = step
   if row.a then remember(self, request, row.a, step) end
   return step, leg
@@ -194,9 +205,11 @@ function on.left_queue(self, row)
   end
 end
 
+-- The first request whose headers go out over a connection made in the window is the one that it is new for.
 function on.connected(self, row)
-  local leg = current_leg(self, row)
-  if leg and row.connectionId then leg.made[#leg.made + 1] = row.connectionId end
+  local connection = row.connectionId
+  if not connection or self.n_fresh >= M.MAX_FRESH then return end
+  self.fresh[connection], self.n_fresh = true, self.n_fresh + 1
 end
 
 function on.redirect(self, row)
@@ -221,7 +234,10 @@ function on.headers(self, row)
     leg.left_ns, leg.queue_ms = before.next_left_ns, before.next_queue_ms
   end
   local _, leg = step_begins(self, row, "steps", "requestHeaders")
-  if leg then leg.sent, leg.connection = true, row.connectionId end
+  if not leg then return end
+  leg.sent, leg.connection = true, row.connectionId
+  leg.new_connection = row.connectionId and self.fresh[row.connectionId] or false
+  if leg.new_connection then self.fresh[row.connectionId], self.n_fresh = nil, self.n_fresh - 1 end
 end
 
 function on.content(self, row) step_begins(self, row, "steps", "requestContent") end

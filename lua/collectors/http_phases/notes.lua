@@ -60,6 +60,10 @@ function M.of(artifact, source)
     notes[#notes + 1] = ("Elsewhere: %d events of lookups, connects and handshakes belong to no request: they are of other clients, or "
       .. "of servers."):format(artifact.elsewhere)
   end
+  if artifact.inherited > 0 then
+    notes[#notes + 1] = ("Inferred: %d steps of making connections were begun under requests that were over; each is put to the request "
+      .. "that had waited longest for the same host (inferred)."):format(artifact.inherited)
+  end
   if artifact.without_id > 0 then
     notes[#notes + 1] = ("NoActivityId: %d events of requests have no activity id and are left out%s."):format(artifact.without_id,
       artifact.ended == 0 and ": keyword 0x80 of System.Threading.Tasks.TplEventSource was off" or "")

@@ -55,7 +55,7 @@ function M.of(leg, end_ns, ending)
   for _, step in ipairs(leg.setup) do
     parts[#parts + 1] = {
       name = step.name, kind = "setup", ns = math.max(0, (step.stop or end_ns) - step.at), unfinished = not step.stop or nil,
-      failed = step.failed,
+      failed = step.failed, inherited = step.inherited,
     }
   end
   return parts

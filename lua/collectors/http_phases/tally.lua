@@ -79,13 +79,6 @@ local function leg_url(request, i)
   return url and address.url(url) or nil
 end
 
-local function made_here(leg)
-  for _, id in ipairs(leg.made) do
-    if id == leg.connection then return true end
-  end
-  return false
-end
-
 --- A request as it is kept and shown: nothing of the target's text in it but what `address` let through.
 ---@param request HttpRequest
 ---@param end_ns integer
@@ -104,7 +97,7 @@ function M.row(request, end_ns)
     end
     row.legs[i] = {
       at = leg.at, ns = stop - leg.at, url = leg_url(request, i), status = leg.status ~= 0 and leg.status or nil,
-      connection = leg.connection, made = leg.connection and made_here(leg), parts = list,
+      connection = leg.connection, made = leg.connection and leg.new_connection, parts = list,
     }
   end
   row.slowest = slowest and slowest.name

@@ -44,7 +44,7 @@ end
 
 function M.hosts(artifact, limit) return rows_of(artifact.hosts, limit, host) end
 
-local PART <const> = { __order = { "name", "kind", "durationMs", "unfinished", "failed" } }
+local PART <const> = { __order = { "name", "kind", "durationMs", "unfinished", "failed", "inferred" } }
 local LEG <const> = { __order = { "url", "status", "durationMs", "connectionId", "newConnection", "parts" } }
 local REQUEST <const> = { __order = {
   "startedAt", "url", "outcome", "status", "failedIn", "waitsIn", "error", "cause", "durationMs", "slowestPart", "redirects",
@@ -54,6 +54,7 @@ local REQUEST <const> = { __order = {
 local function part(p)
   return setmetatable({
     name = p.name, kind = p.kind, durationMs = ms(p.ns), unfinished = p.unfinished, failed = p.failed,
+    inferred = p.inherited,
   }, PART)
 end
 

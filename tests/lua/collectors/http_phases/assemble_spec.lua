@@ -3,6 +3,7 @@
 local artifacts = require("collectors.http_phases.artifact")
 local assemble = require("collectors.http_phases.assemble")
 local clr = require("lunette.clr")
+local heirs = require("collectors.http_phases.heirs")
 local notes = require("collectors.http_phases.notes")
 local parts = require("collectors.http_phases.parts")
 local tally = require("collectors.http_phases.tally")
@@ -10,7 +11,7 @@ local wire = require("collectors.http_phases.wire")
 
 local MS <const> = 1000000
 
--- Activity ids as EventSource writes them, for paths of small numbers: "//1/2/3/".
+-- Activity ids as EventSource writes them, for paths of small numbers; one above 255 stands behind an even number of small ones.
 local function id(path)
   local bytes, half = {}, 0
   for i = 1, 12 do bytes[i] = 0 end
@@ -220,6 +221,43 @@ describe("collectors.http_phases.assemble", function()
     assert.equal("waitForResponse", w:done().failures[1].failed_in)
   end)
 
+  it("puts a connection made under a request that is over to the one that waits longest for the same host", function()
+    local old, other, first, second = id("1/5"), id("1/6"), id("1/7"), id("1/8")
+    local w = window():request(0, old):on("request_failed", 5, old):on("request_stop", 5, old, nil, { statusCode = -1 })
+    w:on("request", 6, other, nil, { scheme = "http", host = "elsewhere", port = 80, pathAndQuery = "/" })
+    w:request(7, first):request(8, second)
+    w:on("lookup", 9, id("1/5/3")):on("lookup_stop", 10, id("1/5/3")):on("connect", 10, id("1/5/3/1")):on("connect_stop", 12, id("1/5/3/1"))
+    w:on("handshake", 12, id("1/5/4"), nil, { isServer = false }):on("handshake_failed", 20, id("1/5/4"), nil, { exceptionMessage = "no" })
+    w:on("handshake_stop", 20, id("1/5/4")):on("left_queue", 21, first, nil, { timeOnQueueMilliseconds = 14 })
+    w:on("request_failed", 22, first):on("request_stop", 22, first, nil, { statusCode = -1 })
+    -- and the pool goes on with the next one, in the same place
+    w:on("connect", 23, id("1/5/9"), old):on("connect_stop", 24, id("1/5/9")):on("connected", 24, old, nil, { connectionId = 7 })
+    exchange(w, 25, second, { id("1/8/1"), id("1/8/2"), id("1/8/3") }):on("request_stop", 50, second, nil, { statusCode = 200 })
+    local artifact = w:done(60)
+    assert.same({ { phase = "queue", n = 1 }, { phase = "tls", n = 1 } }, artifact.failed_in)
+    assert.same({ "tls", "no" }, { artifact.failures[2].failed_in, artifact.failures[2].cause })
+    local leg = artifact.slowest[1].legs[1]
+    assert.same({ true, "connect", true }, { leg.made, leg.parts[#leg.parts].name, leg.parts[#leg.parts].inherited })
+    assert.same({ 4, 0, 1 }, { artifact.inherited, artifact.elsewhere, artifact.n_in_flight })
+    assert.equal("queue", artifact.in_flight[1].waits_in)
+    artifact.notes, artifact.rows_dropped = {}, 0
+    assert.matches("Inferred: 4 steps", table.concat(notes.of(artifact, {}), "\n"), 1, true)
+  end)
+
+  it("remembers a bounded number of requests that are over, and of those that wait", function()
+    local w = window()
+    for i = 1, 3000 do
+      local a = id("1/1/" .. i)
+      w:request(i, a):on("headers", i, id("1/1/" .. i .. "/1"), a, { connectionId = 1 })
+      if i % 2 == 0 then w:on("request_stop", i, a, nil, { statusCode = 200 }) end
+    end
+    local retired, waiting = 0, 0
+    for _ in pairs(w.assembly.heirs.by_path) do retired = retired + 1 end
+    for _, queue in pairs(w.assembly.heirs.waiting) do waiting = waiting + queue.tail - queue.head + 1 end
+    assert.equal(heirs.MAX_RETIRED, retired)
+    assert.is_true(waiting <= 1, "none of them waits, but " .. waiting)
+  end)
+
   it("names the parent of a start by its related id where the path of the id does not say it", function()
     local overflow = "ffffffff-0000-0000-0000-000000000001"
     local w = window():request(0, A)
@@ -304,7 +342,7 @@ end)
 
 describe("collectors.http_phases.tally samples", function()
   local function ended(host, ms)
-    local leg = { at = 0, steps = {}, setup = {}, made = {} }
+    local leg = { at = 0, steps = {}, setup = {} }
     return { at = 0, stop = ms * MS, scheme = "http", host = host, port = 1, target = "/", legs = { leg } }
   end
 
