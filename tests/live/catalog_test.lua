@@ -149,9 +149,10 @@ end
 
 return {
   { "the events of a named source, with their counts, on all runtimes", named_source },
-  { "the curated sources tell of known collections and force none; names of listener events, without their values",
-    h.side_by_side(curated_sources, web_events) },
-  { "a flood: what came and what was lost add up", flood },
-  { "the recording of a session tells the same; nothing happens; the target exits",
-    h.side_by_side(same_from_the_recording, nothing_happens, target_exits) },
+  { "the curated sources tell of known collections and force none", curated_sources },
+  { "names of listener events, without their values", web_events },
+  { "a flood: what came and what was lost add up", flood, alone = true },
+  { "the recording of a session tells the same", same_from_the_recording },
+  { "nothing happens", nothing_happens },
+  { "the target exits in the window", target_exits },
 }

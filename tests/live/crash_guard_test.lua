@@ -236,9 +236,7 @@ local function names_come_early(skip)
     local server <close> = h.server()
     local function guard() return h.ok(server:call("collect_events", arguments { processId = target.pid })) end
     local results = h.together { guard, guard, function()
-      -- two guards, each with a second session for a moment
-      h.wait_for("both sessions", h.START_MS, function() return during.sessions(target) >= 2 end)
-      h.loop.sleep_ms(1500)
+      during.stay_open(target, 2, 1500) -- each of the guards has a second session for a moment
       target:command("go", "^GOING")
       h.loop.sleep_ms(500) -- the runtime sends what it has every 100 ms
       return target:kill() or true
@@ -266,7 +264,7 @@ local function cancelled(skip)
   local call = h.loop.spawn(function() return server:call("collect_events", arguments { processId = target.pid }) end)
   h.wait_for("the session", h.START_MS, function() return during.sessions(target) >= 1 end)
   call:cancel("half-way")
-  h.no_session(target, 3000)
+  h.no_session(target)
   h.settled(server, before)
 end
 

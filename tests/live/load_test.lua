@@ -13,7 +13,7 @@ local function check(envelope, pid)
   h.eq(0, h.ok(h.find(data.counters, { name = "polled" }), "polled").value % 7, "polled comes in sevens")
   local latency = h.ok(h.find(data.meters, { instrument = "test.latency" }), "latency")
   h.eq(100, latency.histogram.count, "histogram count")
-  h.ok(data.duration >= "00:00:09.5" and data.duration < "00:00:13", "the window asked for, got " .. data.duration)
+  h.ok(data.duration >= "00:00:09.5" and data.duration < "00:00:20", "the window asked for, got " .. data.duration)
 end
 
 local function clients(n_targets)
@@ -38,7 +38,7 @@ local function clients(n_targets)
     end
     local started = h.loop.now_ms()
     local handles, distinct = h.together(jobs), {}
-    h.ok(h.loop.now_ms() - started < (SECONDS + 8) * 1000, "side by side, not one after the other")
+    h.ok(h.loop.now_ms() - started < 3 * SECONDS * 1000, "side by side, not one after the other")
     for _, handle in ipairs(handles) do distinct[handle] = true end
     local n = 0
     for _ in pairs(distinct) do n = n + 1 end

@@ -15,9 +15,11 @@ local function peer()
   if found and found.code == 0 then return (found.stdout:gsub("%s+$", "")) end
   local folder = h.build .. "/peers"
   local path = folder .. "/dotnet-counters"
-  if h.fs.stat(path) then return path end
+  assert(h.fs.mkdirs(folder))
+  -- one installs it, those who come at the same time wait
+  local script = '[ -x "$1/dotnet-counters" ] || exec dotnet tool install dotnet-counters --tool-path "$1"'
   local done = h.loop.exec {
-    argv = { "dotnet", "tool", "install", "dotnet-counters", "--tool-path", folder }, timeout_ms = 300000, max_output = 100000,
+    argv = { "flock", folder .. "/.lock", "sh", "-c", script, "sh", folder }, timeout_ms = 300000, max_output = 100000,
   }
   if h.fs.stat(path) then return path end
   local said = done and (done.stderr .. done.stdout):sub(1, 300) or "no dotnet"
@@ -43,13 +45,13 @@ local function side_by_side(counters, runtime, mode, number, kind, member)
     return h.loop.exec {
       argv = { counters, "collect", "-p", tostring(target.pid), "--format", "json", "-o", path, "--refresh-interval", "1",
         "--duration", WATCH, "--counters", "EventCounters\\System.Runtime" },
-      timeout_ms = 60000, max_output = 1000000,
+      timeout_ms = 180000, max_output = 1000000,
     }
   end)
   h.wait_for("the session of dotnet-counters", h.START_MS, function() return during.sessions(target) == 1 end)
   local envelope, did = during.collect(target, { kind = kind, durationSeconds = SECONDS, depth = "Detail" })
   h.ok(not envelope.error, kind .. " has an answer: " .. envelope.summary)
-  local done = assert(watch:await(60000))
+  local done = assert(watch:await(180000))
   h.eq(0, done.code, "dotnet-counters: " .. done.stderr .. done.stdout)
   return envelope.data[member], did, sums_of(path)
 end
@@ -106,7 +108,7 @@ local function trace_event(paths)
     return nil, "the peer on TraceEvent cannot be built: " .. (built and built.stdout:sub(1, 300) or "no dotnet")
   end
   local done = assert(h.loop.exec {
-    argv = table.move(paths, 1, #paths, 2, { folder .. "/out/Peer" }), timeout_ms = 60000, max_output = 100000,
+    argv = table.move(paths, 1, #paths, 2, { folder .. "/out/Peer" }), timeout_ms = 180000, max_output = 100000,
   })
   h.eq(0, done.code, "the peer: " .. done.stderr)
   return done.stdout

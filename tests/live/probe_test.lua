@@ -178,9 +178,11 @@ local function check_fights(result, did)
   h.eq(did.fights, waits.pairs, "pairs")
   h.eq("0 0 0 0", ("%d %d %d %d"):format(waits.unmatched, waits.replaced, waits.dropped, waits.open), "unmatched, replaced, dropped, open")
   h.eq(did.fights, waits.time.n, "durations")
-  -- the runtime starts to count when it has spun
-  h.near(did.wait_total_ms, did.wait_total_ms * 0.1 + 15, waits.time.mean * waits.time.n, "ms waited")
-  h.near(21, 4, waits.time.p50, "p50")
+  -- each lasts 20 ms from when the waiter is blocked; the waiter itself measures from before the runtime's event to after it
+  local waited = waits.time.mean * waits.time.n
+  h.ok(waited >= 20 * did.fights - 0.5 and waited <= did.wait_total_ms + 0.5, ("%.1f ms waited, measured %.1f ms"):format(waited,
+    did.wait_total_ms))
+  h.ok(waits.time.p50 >= 19.5, "p50: " .. waits.time.p50)
   h.ok(waits.time.p50 <= waits.time.p95 and waits.time.p95 <= waits.time.p99 and waits.time.p99 <= waits.time.max, "quantiles rise")
   h.eq(1, #waits.sites.rows, "one site: both tiers of a method are one")
   h.eq(did.fights, waits.sites.rows[1].n, "waits of the site")
@@ -323,7 +325,7 @@ local function target_killed(skip)
     function()
       sessions_open(target, 1)
       target:command("go", "^GOING")
-      h.loop.sleep_ms(1500) -- some fights
+      h.loop.sleep_ms(3000) -- some fights
       target:signal("KILL")
       return true
     end,
@@ -331,8 +333,8 @@ local function target_killed(skip)
   local result = results[1]
   h.eq("stream-end", result.window.ended, "how the window ended")
   h.eq(false, result.window.summary.complete, "complete")
-  h.ok(result.window.elapsed_ms < 10000, "at once")
-  h.ok(result.waits.pairs >= 20, "what came before is kept: " .. result.waits.pairs)
+  h.ok(result.window.elapsed_ms < LONG_MS / 2, "at once")
+  h.ok(result.waits.pairs >= 3, "what came before is kept: " .. result.waits.pairs)
   h.ok(table.concat(result.notes, "\n"):find("ProcessEnded", 1, true), "a note that the process ended")
   local top = result.stacks[result.waits.sites.rows[1].stack].frames[1]
   h.eq(nil, top.name, "no rundown, no name")
@@ -361,7 +363,7 @@ local function two_sessions(skip)
   }
   check_fights(results[1], did)
   check_fights(results[2], did)
-  h.near(results[1].waits.time.max, 0.5, results[2].waits.time.max, "the longest wait: each session has its own time stamps")
+  h.near(results[1].waits.time.max, 20, results[2].waits.time.max, "the longest wait: each session has its own time stamps")
   check_price(results[1].cost, results[1].window.summary)
   check_price(results[3].cost, results[3].window.summary)
   h.ok(results[3].cost.target_cpu_ms > results[1].cost.target_cpu_ms, "the sampling session costs its own thread more")
@@ -379,16 +381,16 @@ local function cancelled(skip)
   h.loop.sleep_ms(700)
   local since = h.loop.now_ms()
   task:cancel("no longer wanted")
-  local result, err = task:await(10000)
+  local result, err = task:await(h.START_MS)
   h.eq(nil, result, "no result")
   h.eq("Cancelled", err.kind, "kind of error")
-  h.ok(h.loop.now_ms() - since < 1000, "at once")
+  h.ok(h.loop.now_ms() - since < 5000, "at once")
   h.no_session(target)
-  h.wait_for("the descriptors of the session", 5000, function() return #h.fs.list("/proc/self/fd") <= before end)
+  h.wait_for("the descriptors of the session", h.START_MS, function() return #h.fs.list("/proc/self/fd") <= before end)
   -- and the target can be asked again
-  local again = assert(probe.run(context(), CONTENTION, { process = { pid = target.pid }, duration_ms = 1000 }))
+  local again = assert(probe.run(context(), CONTENTION, { process = { pid = target.pid }, duration_ms = 2000 }))
   h.eq("deadline", again.window.ended, "how the next window ended")
-  h.ok(again.waits.pairs >= 20, "pairs of the next window: " .. again.waits.pairs)
+  h.ok(again.waits.pairs >= 3, "pairs of the next window: " .. again.waits.pairs)
   h.no_session(target)
 end
 
@@ -524,7 +526,7 @@ local function finished_early(skip)
   }
   local result = results[1]
   h.eq("finished", result.window.ended, "how the window ended")
-  h.ok(result.window.elapsed_ms < 10000, "early: " .. result.window.elapsed_ms)
+  h.ok(result.window.elapsed_ms < LONG_MS / 2, "early: " .. result.window.elapsed_ms)
   h.ok(result.orders >= 5, "orders: " .. result.orders)
   for _, row in ipairs(result.sites.rows) do
     h.eq(nil, result.stacks[row.stack].frames[1].name, "addresses only")
@@ -538,7 +540,7 @@ local function peeked(skip)
   h.eq(0, #session:peek().by_type.rows, "nothing yet")
   target:command("go", "^GOING")
   local did = known.did(target)
-  h.wait_for("all that was thrown, while the session goes on", 10000, function()
+  h.wait_for("all that was thrown, while the session goes on", h.START_MS, function()
     session:next(50)
     return session:peek().orders.seen == did.order
   end)
@@ -556,15 +558,15 @@ for _, runtime in ipairs(RUNTIMES) do
 end
 tests[#tests + 1] = { "exceptions of a program compiled ahead of time", throw("aot") }
 for _, runtime in ipairs { "net10.0", "net8.0", "aot" } do
-  tests[#tests + 1] = { "the runtime's buffer overflows, " .. runtime, overflow(runtime) }
+  tests[#tests + 1] = { "the runtime's buffer overflows, " .. runtime, overflow(runtime), alone = true }
 end
 for _, case in ipairs {
   { "samples name who holds and who waits", samples_name_both_sides },
   { "the target is killed in the window", target_killed },
   { "three sessions on one target, two of one program", two_sessions },
-  { "cancellation half-way", cancelled },
-  { "a flood without loss", flood_without_loss },
-  { "the middle of a flood", middle_of_a_flood },
+  { "cancellation half-way", cancelled, alone = true }, -- it counts the descriptors of this process
+  { "a flood without loss", flood_without_loss, alone = true },
+  { "the middle of a flood", middle_of_a_flood, alone = true },
   { "a Lua function for each event", each_in_lua },
   { "an early end that the program asks for", finished_early },
   { "a look at a session that runs", peeked },

@@ -4,7 +4,7 @@ local h = require("harness")
 local known = require("known_values")
 
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
-local RUN_MS <const> = 60000
+local RUN_MS <const> = 180000
 
 local function built(skip, runtime)
   local ok, why = h.build_target(runtime)

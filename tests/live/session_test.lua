@@ -45,7 +45,7 @@ local function task_completes(skip)
   local target <close> = h.target("net10.0", "counters")
   local server <close> = h.server()
   local id = make_task(server, target, 2)
-  local done = h.wait_for("the task", 15000, function()
+  local done = h.wait_for("the task", h.START_MS, function()
     local task = task_of(server, id)
     return task.status ~= "working" and task
   end)
@@ -62,9 +62,9 @@ local function task_cancelled(skip)
   h.loop.sleep_ms(1600)
   local before = h.usage(server.pid)
   local id = make_task(server, target, 60)
-  h.wait_for("the session to open", 10000, function() return h.connections(target.pid) > 0 end)
+  h.wait_for("the session to open", h.START_MS, function() return h.connections(target.pid) > 0 end)
   h.ok(server:request("tasks/cancel", { taskId = id }, { capabilities = TASKS }))
-  h.no_session(target, 2000)
+  h.no_session(target)
   h.eq("cancelled", task_of(server, id).status, "status")
   h.settled(server, before)
 end
@@ -77,11 +77,11 @@ local function standard_input_closes(skip)
   local line = h.json.encode { jsonrpc = "2.0", id = 1, method = "tools/call", params = {
     name = "collect_events", arguments = { processId = target.pid, durationSeconds = 60 }, _meta = meta } }
   local started = h.loop.now_ms()
-  local done = assert(h.loop.exec { argv = { h.lunette, "serve", "--stdio" }, stdin = line .. "\n", timeout_ms = 20000 })
+  local done = assert(h.loop.exec { argv = { h.lunette, "serve", "--stdio" }, stdin = line .. "\n", timeout_ms = 50000 })
   h.eq(0, done.code, "exit code: " .. tostring(done.stderr))
-  h.ok(h.loop.now_ms() - started < 8000, "ends with its input, not with the window")
+  h.ok(h.loop.now_ms() - started < 30000, "ends with its input, not with the window")
   for text in done.stdout:gmatch("[^\n]+") do h.ok(h.json.decode(text), "nothing but JSON on standard output: " .. text) end
-  h.no_session(target, 2000)
+  h.no_session(target)
 end
 
 --- A session of our own, saved as it comes, then read from the file.

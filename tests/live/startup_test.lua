@@ -6,7 +6,7 @@ local h = require("harness")
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
 local SECONDS <const> = 3
 local ALL <const> = 5000
-local CALL_MS <const> = 60000
+local CALL_MS <const> = 180000
 local ALLOWED <const> = { Diagnostics__AllowProcessLaunch = "true" }
 
 local function built(skip, runtime)
@@ -113,8 +113,7 @@ local function two_at_once(skip)
     return h.call("collect_events", { kind = "startup", processId = target.pid, durationSeconds = SECONDS + 2, depth = "Detail" })
   end
   local results = h.together { collect, collect, function()
-    h.wait_for("two sessions", h.START_MS, function() return h.connections(target.pid) >= 2 end)
-    h.loop.sleep_ms(1000) -- both know by now who the target is: these are their sessions
+    during.stay_open(target, 2, 500) -- both know by then who the target is: these are their sessions
     return during.go(target)
   end }
   for i = 1, 2 do

@@ -151,10 +151,10 @@ end
 local cases = {}
 for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "idle, leaking, starved and contended on " .. runtime, quiet_loads(runtime) }
-  cases[#cases + 1] = { "every core busy on " .. runtime, every_core(runtime) }
+  cases[#cases + 1] = { "every core busy on " .. runtime, every_core(runtime), alone = true }
   cases[#cases + 1] = { "slow requests that wait on " .. runtime, waiting(runtime) }
 end
 cases[#cases + 1] = { "no trend in an idle process", trend("idle") }
 cases[#cases + 1] = { "the trend of a process that begins to leak", trend("leak", "System.Runtime/gc-heap-size") }
-cases[#cases + 1] = { "one core of several busy", one_core }
+cases[#cases + 1] = { "one core of several busy", one_core, alone = true }
 return cases

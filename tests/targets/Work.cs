@@ -47,6 +47,14 @@ internal abstract class Work : ILoad
         while (!holds()) Thread.Sleep(1);
     }
 
+    /// <summary>Waits until another thread is really blocked, however long the machine keeps it from getting there. A runtime that never says
+    /// so must not hang us.</summary>
+    protected static void UntilBlocked(Thread thread)
+    {
+        long since = Stopwatch.GetTimestamp();
+        Until(() => (thread.ThreadState & System.Threading.ThreadState.WaitSleepJoin) != 0 || Stopwatch.GetElapsedTime(since).TotalSeconds > 5);
+    }
+
     /// <summary>The kernel's id of this thread, as events and stacks have it.</summary>
     [DllImport("libc.so.6", EntryPoint = "gettid")]
     protected static extern int ThreadId();

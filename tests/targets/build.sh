@@ -15,11 +15,6 @@ command -v dotnet >/dev/null 2>&1 || { echo "no dotnet SDK on PATH"; exit 77; }
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 
-# One build at a time: test files that run side by side share the output.
-if [ "${LUNETTE_TARGETS_LOCKED:-}" != 1 ]; then
-    LUNETTE_TARGETS_LOCKED=1 exec flock "$out/.lock" sh "$here/build.sh" "$out" "$@"
-fi
-
 export DOTNET_CLI_TELEMETRY_OPTOUT=1 DOTNET_NOLOGO=1
 stamp=$({ cat "$here"/*.cs "$here"/*.csproj "$here/build.sh"; dotnet --version; } | sha256sum | cut -d' ' -f1)
 skipped=0
@@ -27,6 +22,9 @@ skipped=0
 build() { # NAME FRAMEWORK ARGUMENT...
     name=$1 framework=$2
     shift 2
+    # one build of a target at a time: tests that run side by side share the output
+    exec 9>"$out/.lock-$name"
+    flock 9
     [ "$(cat "$out/$name/.stamp" 2>/dev/null)" = "$stamp" ] && [ -x "$out/$name/lunette-target" ] && return 0
     rm -rf "${out:?}/$name"
     if ! dotnet publish "$here/targets.csproj" -c Release -v quiet "-p:LunetteFramework=$framework" \

@@ -84,7 +84,7 @@ describe("loop", function()
     local ch = loop.channel(1)
     assert.is_true(loop.on_signal("USR1", function() loop.sleep_ms(1) ch:send("came") end))
     assert.equal(0, loop.exec({ argv = { "kill", "-USR1", tostring(require("lunette.sys").pid) } }).code)
-    assert.equal("came", ch:recv(2000))
+    assert.equal("came", ch:recv(20000))
     assert.has_error(function() loop.on_signal("KILL", print) end)
   end)
 

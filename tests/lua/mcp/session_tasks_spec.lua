@@ -122,7 +122,7 @@ describe("a task of 2025-11-25", function()
   describe("and tasks/result:", function()
     it("waits for the end and gives what the call would have given, tied to the task", function()
       k.add("slow", "allowed", function()
-        local word = k.go:recv(5000)
+        local word = k.go:recv(20000)
         return { content = json.array({ { type = "text", text = word } }), structuredContent = json.raw('{"a":[]}'), _meta = { mine = 1 } }
       end)
       local id = k.make("slow").taskId
@@ -204,7 +204,7 @@ describe("a task of 2025-11-25", function()
       local task = k.send("tasks/cancel", { taskId = id }).result
       assert.same({ id, "cancelled", "the client cancelled the task" }, { task.taskId, task.status, task.statusMessage })
       assert.is_nil(task._meta)
-      assert.is_true(cleaned:recv(1000))
+      assert.is_true(cleaned:recv(20000))
       assert.same({ "cancelled", 0, 0 }, { k.get(id).status, k.S.tasks.n_active, k.endpoint.sessions.sessions[k.session].n_tasks })
     end)
 
@@ -245,7 +245,7 @@ describe("a task of 2025-11-25", function()
     it("progress with the token of the call for as long as it runs, and log messages", function()
       k.add("steps", "allowed", function(ctx)
         for i = 1, 3 do
-          if not k.go:recv(5000) then return nil, protocol.failure("Cancelled", "x") end
+          if not k.go:recv(20000) then return nil, protocol.failure("Cancelled", "x") end
           ctx:progress(i, 3, "step")
           ctx:log("info", "at " .. i)
         end
@@ -296,9 +296,9 @@ describe("a task of 2025-11-25", function()
 
   it("tells progress on the stream of a tasks/result that waits", function()
     k.add("steps", "allowed", function(ctx)
-      k.go:recv(5000)
+      k.go:recv(20000)
       ctx:progress(1, 2)
-      k.go:recv(5000)
+      k.go:recv(20000)
       return text("x")
     end)
     local stream = k.open_stream()

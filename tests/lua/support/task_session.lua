@@ -50,7 +50,7 @@ function M.open()
   --- A tool that waits for `go`, then says what came and whether it is a task.
   function k.add_waiting(name, task)
     k.add(name, task, function(ctx)
-      local word, err = k.go:recv(5000)
+      local word, err = k.go:recv(20000)
       if not word then return nil, err end
       return M.text(tostring(word) .. " " .. tostring(ctx.in_task))
     end)

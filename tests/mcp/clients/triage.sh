@@ -9,23 +9,35 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$WORK"
 sh "$here/../../targets/build.sh" "$TARGETS" net10.0 || exit $?
 out=$(mktemp "$WORK/target.XXXXXX")
-"$TARGETS/net10.0/lunette-target" burn 1 --now --detached >"$out" </dev/null &
+"$TARGETS/net10.0/lunette-target" starve 40 --now --detached >"$out" </dev/null &
 target=$!
 trap 'kill "$target" 2>/dev/null; rm -f "$out"' EXIT
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   grep -q '^READY' "$out" && break
   sleep 0.05
 done
 grep -q '^READY' "$out" || { echo "the target is not ready" >&2; exit 1; }
 
 TOOL=inspect_process
-TOOL_ARGS="{\"view\":\"triage\",\"processId\":$target}"
-EXPECT='assessment'
+TOOL_ARGS="{\"view\":\"triage\",\"processId\":$target,\"durationSeconds\":3}"
+EXPECT='threadpool-starvation'
 export TOOL TOOL_ARGS EXPECT
 bad=0 skipped=0
+# They wait for their windows most of the time, so they go side by side, each with a server of its own.
 for client in ts inspector csharp; do
-  "$here/run.sh" "$LUNETTE" "$WORK" "$client"
-  case $? in
+  (
+    "$here/run.sh" "$LUNETTE" "$WORK" "$client" >"$out.$client" 2>&1
+    echo $? >"$out.$client.code"
+  ) &
+  eval "$client=$!"
+done
+# shellcheck disable=SC2154 # set by eval
+wait "$ts" "$inspector" "$csharp"
+for client in ts inspector csharp; do
+  cat "$out.$client"
+  code=$(cat "$out.$client.code")
+  rm -f "$out.$client" "$out.$client.code"
+  case $code in
     0) ;;
     77) skipped=1 ;;
     *) bad=1 ;;

@@ -45,9 +45,9 @@ async function create(name, args, options = {}) {
 }
 
 async function until(what, check) {
-  const end = Date.now() + 5000;
+  const end = Date.now() + 30000;
   while (!check()) {
-    assert.ok(Date.now() < end, `${what} took more than 5 s`);
+    assert.ok(Date.now() < end, `${what} took more than 30 s`);
     await new Promise((resolve) => { setTimeout(resolve, 10); });
   }
 }

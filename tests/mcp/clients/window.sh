@@ -17,7 +17,7 @@ out=$(mktemp "$WORK/target.XXXXXX")
 "$TARGETS/net10.0/lunette-target" idle --detached >"$out" </dev/null &
 target=$!
 trap 'kill "$target" 2>/dev/null; stop_server; rm -f "$out"' EXIT
-for _ in $(seq 200); do
+for _ in $(seq 600); do
   grep -q '^READY' "$out" && break
   sleep 0.05
 done
