@@ -8,7 +8,6 @@ local globs = require("collectors.globs")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local program = require("collectors.activities.program")
-local signal = require("signals.activities_errors")
 local spans = require("collectors.activities.spans")
 local trace_ids = require("collectors.activities.trace_ids")
 local wire = require("collectors.activities.wire")
@@ -133,6 +132,5 @@ return collector {
       or (args.maxMatchedActivities or DEFAULT_CAP) ~= DEFAULT_CAP)
   end,
   summary = sentence,
-  signals = function(artifact, handle_id) return signal.of(artifact, handle_id) end,
   hints = function(artifact, handle_id, pid) return activity_hints.of(artifact, handle_id, pid) end,
 }

@@ -9,7 +9,6 @@ local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local program = require("collectors.logs.program")
 local scopes = require("collectors.logs.scopes")
-local signal = require("signals.logs_errors")
 local wire = require("collectors.logs.wire")
 
 local DEFAULT_ROWS <const>, MAX_ROWS <const> = 500, 20000
@@ -117,6 +116,5 @@ return collector {
   risk = { level = "moderate", side_effects = { "takes the one filter of the process's EventSource loggers while it runs" } },
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth or "Summary") end,
   summary = sentence,
-  signals = function(artifact, handle_id) return signal.of(artifact, handle_id) end,
   hints = log_hints.of,
 }
