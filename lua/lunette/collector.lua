@@ -6,6 +6,7 @@ local declare = require("lunette.declare")
 local errors = require("lunette.errors")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
+local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local process = require("lunette.process")
@@ -56,7 +57,9 @@ local function run(declared, ctx, args)
   local artifact
   artifact, err = declared.collect(ctx, source, args)
   if not artifact then return nil, err end
-  artifact.notes = artifact.notes or {}
+  artifact.notes, artifact.process_id = artifact.notes or {}, artifact.process_id or source.process and source.process.pid or 0
+  artifact.duration_ms = artifact.duration_ms or (args.durationSeconds or 0) * 1000
+  artifact.started_unix_ms = artifact.started_unix_ms or loop.unix_ms() - artifact.duration_ms // 1
   artifact.origin = artifact.origin or (source.path and "trace" or "live")
   local live = source.process
   local handle = handles.put {
@@ -69,8 +72,12 @@ local function run(declared, ctx, args)
   }
   local pid = live and live.pid
   local signals = signal.of_capture(handle.kind, artifact, handle.id, declared.signals and declared.signals(artifact, handle.id))
-  return declared.inline(artifact, args, handle), {
-    summary = declared.summary(artifact, source, args), process = live, handle = handle, signals = signals,
+  local payload
+  payload, err = declared.inline(artifact, args, handle)
+  if payload == nil then return nil, err end
+  local summary = declared.summary(artifact, source, args)
+  return payload, {
+    summary = type(summary) == "string" and summary or nil, process = live, handle = handle, signals = signals,
     hints = rules.hints(handle.kind, { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid },
       declared.hints and declared.hints(artifact, handle.id, pid, args)),
   }

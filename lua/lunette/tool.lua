@@ -48,11 +48,13 @@ function M.depth(more)
   return p
 end
 
--- The risk of a concrete call.
+-- The risk of a concrete call. A function that fails, or gives what is none, leaves the highest that there can be.
 local function risk_of(branch, ctx, args, call)
   local risk = branch.risk
-  if type(risk) == "function" then risk = risk(ctx, args, call) end
-  return safety.descriptor(risk)
+  if type(risk) ~= "function" then return safety.descriptor(risk) end
+  risk = risk(ctx, args, call)
+  local ok, descriptor = pcall(safety.descriptor, risk)
+  return risk ~= nil and ok and descriptor or branch.static
 end
 
 local function static_risk(branch)
@@ -190,7 +192,15 @@ local function operation_of(tool, branch) return branch.value and tool.name .. "
 local function authorise(tool, ctx, branch, args, call)
   local ok, missing = scopes.check(ctx.principal, tool.requirement)
   if not ok then return nil, errors.scope(missing, tool.name) end
-  local requirement = branch.requirement or scopes.requirement(branch.scopes(ctx, args, call))
+  local requirement = branch.requirement
+  if not requirement then
+    local needed, err = branch.scopes(ctx, args, call)
+    if type(needed) ~= "table" then
+      err = err or errors.new("Internal", "The scopes of this call cannot be told.", { hints = {} })
+      return nil, guard.explain(operation_of(tool, branch), err)
+    end
+    requirement = scopes.requirement(needed)
+  end
   ok, missing = scopes.check(ctx.principal, requirement)
   if not ok then
     return nil, errors.scope(missing, branch.value and ("%s(%s=%q)"):format(tool.name, tool.discriminator, branch.value) or tool.name)
@@ -288,7 +298,7 @@ local function perform(tool, ctx, branch, bound, call)
     err.is_bug = true
     return nil, err
   end
-  if data == nil then return nil, extras or "no result and no reason" end
+  if data == nil then return nil, guard.explain(operation, extras or "no result and no reason") end
   return data, extras or {}
 end
 

@@ -62,7 +62,10 @@ function M.project(kind, name, entry, options, ctx)
   end
   local ok, payload, extras = guard.call(found.project, entry.artifact, options, entry, ctx)
   if ok then
-    if payload == nil then return nil, errors.classify(extras or "the view gave no result and no reason") end
+    if payload == nil then
+      extras = extras or "the view gave no result and no reason"
+      return nil, errors.classify(guard.explain(("The view %s of %s"):format(name, kind), extras))
+    end
     return payload, extras
   end
   log.error("view", "a view failed", { kind = kind, view = name, error = payload.message, traceback = payload.traceback })

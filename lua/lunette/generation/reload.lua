@@ -73,7 +73,13 @@ function M.reload(layers, registry)
     log.error("scripts", "the scripts could not be loaded again; everything stays as it was", { error = tostring(g) })
     return nil
   end
-  local changed = publish.to(g, registry)
+  local changed
+  ok, changed = xpcall(publish.to, debug.traceback, g, registry)
+  if not ok then
+    log.error("scripts", "the scripts could not be put in place; everything stays as it was", { error = tostring(changed) })
+    generation.use(before)
+    return nil
+  end
   publish.report(g, before)
   g.reload_ms = (loop.now_ns() - started) / 1e6
   reloads:add({ result = #g.problems == 0 and "ok" or "broken" })

@@ -201,6 +201,46 @@ describe("site scripts #unit", function()
     end)
   end)
 
+  describe("that fail while they run", function()
+    local ctx = {
+      principal = { scopes = { root = true }, is_root = true }, transport = "cli", progress = function() end,
+      can = function() return false end,
+    }
+    local function call(name, arguments) return generation.newest().tools[name]:invoke(ctx, arguments) end
+
+    it("cost their call: an error with file and line, and the next call is answered", function()
+      write("tools/a.lua", 'return tool {\n  name = "a", description = "d",\n  run = function(_, args)\n    return { x = args.n.y } end,\n'
+        .. '  params = { { "n", "int?" } } }')
+      assert.same({}, lines(load_site()))
+      local e = call("a", {})
+      assert.is_string(e.error.kind)
+      assert.matches("attempt to index a nil value", e.error.message, 1, true)
+      assert.matches("tools/a.lua:4", e.error.message, 1, true)
+      assert.is_string(call("a", {}).error.kind)
+    end)
+
+    it("a risk that cannot be told is the highest, scopes that cannot be told let nobody in", function()
+      write("tools/a.lua", [[return tool { name = "a", description = "d", risk = function() error("x") end, max_risk = "high",
+        run = function() return { done = true } end }]])
+      write("tools/b.lua", [[return tool { name = "b", description = "d", call_scopes = function() error("x") end,
+        run = function() return { done = true } end }]])
+      assert.same({}, lines(load_site()))
+      assert.is_table(call("a", {}).safetyApproval)
+      assert.is_nil(call("b", {}).data)
+      assert.is_string(call("b", {}).error.kind)
+    end)
+
+    it("a collector that gives nothing says why", function()
+      write("collectors/none.lua", [[return collector { kind = "none", source = function() return {} end,
+        collect = function() return nil, { kind = "NotSupported", message = "no" } end }]])
+      write("collectors/odd.lua", [[return collector { kind = "odd", source = function() return {} end,
+        collect = function() return {} end, inline = function() error("bad") end }]])
+      assert.same({}, lines(load_site()))
+      assert.equal("no", call("collect_events", { kind = "none" }).error.message)
+      assert.matches("collectors/odd.lua:2", call("collect_events", { kind = "odd" }).error.message, 1, true)
+    end)
+  end)
+
   describe("are read again", function()
     it("only where something changed, and what requires it", function()
       write("lib/words.lua", 'return { word = "one" }')
