@@ -2,6 +2,7 @@
 -- kestrel: what the web server did in a window: connections, requests by operation, TLS handshakes, queues, and its options.
 local artifacts = require("collectors.kestrel.artifact")
 local collector = require("lunette.collector")
+local counter_notes = require("collectors.counter_notes")
 local declared = require("collectors.kestrel.program")
 local hints = require("collectors.kestrel.hints")
 local measured = require("collectors.measured")
@@ -18,6 +19,7 @@ local function collect(ctx, source, args)
     message = "Watching the web server",
   })
   if not result then return nil, err end
+  result.notes = counter_notes.of(result)
   local empty = source.path and collector.empty_recording(source.path, result.window.summary)
   if empty then return nil, empty end
   local artifact = artifacts.new(result, measured.window(result, source), source)

@@ -3,6 +3,7 @@
 local artifacts = require("collectors.requests.artifact")
 local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
+local counter_notes = require("collectors.counter_notes")
 local declared = require("collectors.requests.program")
 local hints = require("collectors.requests.hints")
 local measured = require("collectors.measured")
@@ -20,6 +21,7 @@ local function collect(ctx, source, args)
     message = "Following requests",
   })
   if not result then return nil, err end
+  result.notes = counter_notes.of(result)
   local empty = source.path and collector.empty_recording(source.path, result.window.summary)
   if empty then return nil, empty end
   local artifact = artifacts.new(result, measured.window(result, source), source, args.longRunningThresholdMs or DEFAULT_THRESHOLD_MS,

@@ -9,8 +9,6 @@ local sys = require("lunette.sys")
 local M = {}
 
 local NS_PER_MS <const> = 1e6
--- SslProtocols of System.Net, in the words that Kestrel uses.
-local PROTOCOLS <const> = { [12] = "Ssl2", [48] = "Ssl3", [192] = "Tls", [768] = "Tls11", [3072] = "Tls12", [12288] = "Tls13" }
 
 ---@class ServerTimes   in milliseconds; nil: nothing was measured
 ---@field n integer
@@ -122,26 +120,10 @@ local function options(rows)
 end
 
 local function protocols(result)
-  local names, seen = {}, {}
-  local function add(name)
-    if name and not seen[name] then names[#names + 1], seen[name] = name, true end
-  end
-  for _, row in ipairs(result.tls_protocols.rows) do add(row.protocol and sys.utf8_sanitize(row.protocol)) end
-  for _, row in ipairs(result.served_tls.protocols.rows) do
-    if row.protocol and row.protocol ~= 0 then add(PROTOCOLS[row.protocol] or ("protocol %d"):format(row.protocol)) end
-  end
+  local names = {}
+  for _, row in ipairs(result.tls_protocols.rows) do names[#names + 1] = row.protocol and sys.utf8_sanitize(row.protocol) end
   table.sort(names)
   return names
-end
-
--- Of the two who can tell of handshakes, the one that did.
-local function handshakes(result)
-  local own = result.n_tls_stop > 0
-  local stopped = own and result.n_tls_stop or result.served_tls.pairs
-  return {
-    started = result.n_tls, stopped = math.min(stopped, math.max(result.n_tls, own and stopped or 0)), failed = result.n_tls_failed,
-    time = times(own and result.tls.time or result.served_tls.time), protocols = protocols(result), beneath = not own and stopped > 0,
-  }
 end
 
 local function pair_notes(pair, what, notes)
@@ -184,11 +166,9 @@ local function notes_of(result, source, artifact, merged, broken)
     notes[#notes + 1] = "NoCounters: no counter came in the window, so that the queue lengths are not known; a longer window has them."
   end
   local tls = artifact.tls
-  if tls.beneath then
-    notes[#notes + 1] = "HandshakesBeneath: this Kestrel does not tell when a handshake ends; times and protocols are those of "
-      .. "System.Net.Security, of all TLS servers in the process."
-  elseif tls.started > 0 and tls.time.n == 0 then
-    notes[#notes + 1] = "NoHandshakeTimes: handshakes began, but no end of one was told; their times of zero were not measured."
+  if tls.started > 0 and tls.time.n == 0 then
+    notes[#notes + 1] = "NoHandshakeTimes: handshakes began, but no end of one was told; their times of zero were not measured. Kestrel "
+      .. "tells it while activity ids flow (keyword 0x80 of System.Threading.Tasks.TplEventSource)."
   end
   pair_notes(result.connections, "connections", notes)
   pair_notes(result.requests, "requests", notes)
@@ -215,7 +195,11 @@ function M.new(result, window, source)
       started = result.n_request, stopped = result.n_request_stop, time = times(result.requests.time),
       total_ms = (result.requests.total or 0) / NS_PER_MS,
     },
-    tls = handshakes(result), operations = ops, counters = counters(result.counters.rows), points = points, peaks = peaks,
+    tls = {
+      started = result.n_tls, stopped = result.n_tls_stop, failed = result.n_tls_failed, time = times(result.tls.time),
+      protocols = protocols(result),
+    },
+    operations = ops, counters = counters(result.counters.rows), points = points, peaks = peaks,
     options = config, cost = window.cost, notes = window.notes,
   }
   artifact.notes = notes_of(result, source, artifact, merged, broken)

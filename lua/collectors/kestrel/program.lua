@@ -4,7 +4,7 @@ local probe = require("lunette.probe")
 
 local M = {}
 
-M.KESTREL, M.SECURITY, M.TPL = "Microsoft-AspNetCore-Server-Kestrel", "System.Net.Security", "System.Threading.Tasks.TplEventSource"
+M.KESTREL, M.TPL = "Microsoft-AspNetCore-Server-Kestrel", "System.Threading.Tasks.TplEventSource"
 M.MAX_OPERATIONS = 1000   -- method, path and version, that are told apart
 M.MAX_POINTS = 20000      -- readings of the two queues
 M.MAX_SERVERS = 8         -- of which the options are kept
@@ -12,23 +12,17 @@ M.TEXT_MAX = 65536        -- the options are one text
 M.QUEUES = { connection = "connection-queue-length", request = "request-queue-length" }
 M.PERCENTILES = { 50, 95 }
 local LEVEL <const> = 4
-local ORDINARY <const> = 0x2      -- of the networking sources: any keyword but 1
-local ACTIVITY_IDS <const> = 0x80 -- of TPL: ids flow with tasks, so that the start of a handshake finds its stop
+local ACTIVITY_IDS <const> = 0x80 -- of TPL: .NET 8 to 10 tell the end of a handshake only while ids flow with tasks
 local MAX_COUNTERS <const> = 64
 
 local function field(name) return ("coalesce(Payload.%s, %s)"):format(name, name) end
 
 local function times() return probe.quantiles("@duration", M.PERCENTILES) end
 
--- Kestrel of .NET 8 to 10 sends no TlsHandshakeStop, though it declares one; the library beneath tells of the same handshakes.
 local function handshakes(keep)
   keep.tls = probe.pair { start = "tls", stop = "tls_stop", by = "connectionId", keep = { time = times() } }
   keep.tls_protocols = probe.group {
     by = { protocol = "sslProtocols" }, on = "tls_stop", max = 64, where = 'sslProtocols != ""', keep = { n = probe.count() },
-  }
-  keep.served_tls = probe.pair {
-    start = "handshake", stop = "handshake_stop", by = "@activity", where = "start.isServer == true",
-    keep = { time = times(), protocols = probe.group { by = { protocol = "protocol" }, max = 64, keep = { n = probe.count() } } },
   }
 end
 
@@ -70,7 +64,6 @@ function M.new(interval_s)
     name = "kestrel", text_max = M.TEXT_MAX,
     providers = {
       { name = M.KESTREL, level = LEVEL, args = ("EventCounterIntervalSec=%d"):format(interval_s) },
-      { name = M.SECURITY, keywords = ORDINARY, level = LEVEL },
       { name = M.TPL, keywords = ACTIVITY_IDS, level = LEVEL },
     },
     events = {
@@ -79,8 +72,7 @@ function M.new(interval_s)
       request = M.KESTREL .. "/Request/Start", request_stop = M.KESTREL .. "/Request/Stop",
       tls = M.KESTREL .. "/TlsHandshake/Start", tls_stop = M.KESTREL .. "/TlsHandshake/Stop",
       tls_failed = M.KESTREL .. "/TlsHandshakeFailed",
-      options = M.KESTREL .. "/Configuration", counter = M.KESTREL .. "/EventCounters", handshake = M.SECURITY .. "/Handshake/Start",
-      handshake_stop = M.SECURITY .. "/Handshake/Stop",
+      options = M.KESTREL .. "/Configuration", counter = M.KESTREL .. "/EventCounters",
     },
     keep = keep,
   }

@@ -41,6 +41,15 @@ local function networking(ids)
   return list
 end
 
+-- what the collectors of requests and of the web server ask for, together
+local function web()
+  local list = { table.unpack(require("collectors.requests.program").program.providers) }
+  for _, provider in ipairs(require("collectors.kestrel.program").new(1).providers) do list[#list + 1] = provider end
+  return list
+end
+
+local function db() return require("collectors.db.program").new(1).providers end
+
 local recipes = {
   { name = "throw", args = { "throw", "10" }, rundown = NAMES, providers = { runtime(0x8000, 4) } },
   -- the process dies: no rundown, so methods are named as they are compiled or fetched
@@ -72,6 +81,19 @@ local recipes = {
   },
   { name = "http", args = { "http", "10" }, rundown = NONE, providers = networking(true) },
   { name = "http-no-ids", args = { "http", "1" }, rundown = NONE, providers = networking(false) },
+  { name = "serve", args = { "serve", "10" }, rundown = NONE, wait_s = 1.3, providers = web() },
+  { name = "net8-serve", runtime = "net8.0", args = { "serve", "4" }, rundown = NONE, wait_s = 1.3, providers = web() },
+  {
+    name = "kestrel", args = { "serve", "4" }, rundown = NONE, wait_s = 1.3,
+    providers = { { name = "Microsoft-AspNetCore-Server-Kestrel", keywords = "0xffffffffffffffff", level = 4 } },
+  },
+  -- TARGETS/db is where tests/targets/db/build.sh put its targets
+  { name = "db", program = "db/net10.0/lunette-db", args = { "ef", "12" }, rundown = NONE, providers = db() },
+  { name = "sqlclient", program = "db/net10.0/lunette-db", args = { "sqlclient", "12" }, rundown = NONE, providers = db() },
+  {
+    name = "sqlclient-source", program = "db/net10.0/lunette-db", args = { "sqlclient", "12" }, rundown = NONE,
+    providers = { { name = "Microsoft.Data.SqlClient.EventSource", keywords = 0x1, level = 4 } },
+  },
   -- nothing happens: all that the collectors of the runtime's own events ask for, over a process that does nothing
   {
     name = "quiet", args = { "idle" }, rundown = NONE, idle = true, endless = true, seconds = 1,
@@ -99,7 +121,7 @@ local recipes = {
 
 --- Runs one recipe; returns the target's DONE line and the session's summary.
 local function record(targets, recipe, path)
-  local program = targets .. "/" .. (recipe.runtime or "net10.0") .. "/lunette-target"
+  local program = targets .. "/" .. (recipe.program or (recipe.runtime or "net10.0") .. "/lunette-target")
   local target <close> = h.start({ program, table.unpack(recipe.args) }, recipe.name, recipe.environment)
   local source <close> = assert(events.open {
     pid = target.pid, save_to = path, buffer_mb = 64, rundown = recipe.rundown, stacks = true, providers = recipe.providers,
@@ -109,6 +131,7 @@ local function record(targets, recipe, path)
   if recipe.seconds then assert(loop.sleep_ms(recipe.seconds * 1000)) end
   if recipe.stop then target:command("stop", "^STOPPED") end
   local done = recipe.endless and "no DONE" or target:line("^DONE")
+  if recipe.wait_s then assert(loop.sleep_ms(recipe.wait_s * 1000 // 1)) end -- for the counters that come each second
   if recipe.dies then h.wait_for("the end of the target", h.START_MS, function() return target.child.exit end) end
   local summary = assert(source:stop(30000))
   return done, summary
