@@ -156,15 +156,17 @@ end
 
 -- ---- collecting -----------------------------------------------------------------------------------------------------------------------
 
-local function context()
+--- as_long_as_program: nobody asked for a length, so a program that ends by itself ends its window in good order.
+local function context(plan)
   return {
-    principal = scopes.principal("cli", { "root" }), transport = "cli", era = "modern", in_task = true, state = {},
+    principal = scopes.principal("cli", { "root" }), transport = "cli", era = "modern", in_task = true,
+    state = { as_long_as_program = not plan.seconds },
     can = function() return false end, progress = function() end,
   }
 end
 
 local function ask(plan, arguments)
-  local result, err = plan.tool:handle(context(), arguments)
+  local result, err = plan.tool:handle(context(plan), arguments)
   if not result then return nil, err end
   return json.decode(result.content[1].text, true)
 end

@@ -55,12 +55,20 @@ local function dropped_marks(result)
   return n
 end
 
-local function artifact_of(source, args, result, pairing, induction)
+-- Whether a window that was to last as long as its program saw the program end in good order: then nothing is missing at its end.
+local function whole_run(ctx, source, window)
+  return (ctx.state or {}).as_long_as_program and not source.path and window.ended == "stream-end" and window.summary.complete ~= false
+end
+
+local function artifact_of(ctx, source, args, result, pairing, induction)
   local window, notes = result.window, result.notes
   local summary = window.summary
+  local whole = whole_run(ctx, source, window)
+  if whole then notes[#notes + 1] = "ProgramEnded: the program ended by itself: these are the collections of its whole run." end
   pairing:finish {
     lost = summary.lost or 0, dropped = dropped_marks(result), recorded = source.path ~= nil,
-    ended_early = window.ended ~= (source.path and "stream-end" or "deadline") or source.path ~= nil and summary.complete == false,
+    ended_early = not whole and window.ended ~= (source.path and "stream-end" or "deadline")
+      or source.path ~= nil and summary.complete == false,
   }
   local c, s, induced = pairing.collections, pairing.suspensions, nil
   if induction then
@@ -102,7 +110,7 @@ local function collect(ctx, source, args)
   if not result then return nil, err end
   local empty = source.path and collector.empty_recording(source.path, result.window.summary)
   if empty then return nil, empty end
-  return artifact_of(source, args, result, pairing, induction)
+  return artifact_of(ctx, source, args, result, pairing, induction)
 end
 
 local function check(args)

@@ -100,6 +100,29 @@ local function counters(skip)
   h.ok(#data.counters > 10, "counters")
 end
 
+--- The window lasts as long as the program: its end cuts nothing off. A program that is killed breaks its stream off.
+local function collections(skip)
+  built(skip, "net10.0")
+  local function report(last)
+    local run <close> = start({ "--collect", "gc", "--json", "--with", "depth=Detail" }, { program("net10.0"), "gcs", "5" })
+    run:command("go", "^GOING")
+    local did = known.did(run)
+    last(run)
+    local _, _, err = finish(run)
+    return h.ok(h.json.decode(err:match("{.*}")), "JSON on standard error: " .. err).data.gc, did
+  end
+  local gc, did = report(function(run) run:command("quit") end)
+  h.eq(did.gen0, gc.totalCollections, "collections of the whole run")
+  h.eq({ "available", { "no-detected-loss" }, { "no-detected-loss" } },
+    { gc.suspension.measurementStatus, gc.suspension.quality, gc.collectionQuality }, "nothing was cut off")
+  h.ok(table.concat(gc.notes, "\n"):find("ProgramEnded:", 1, true), "how it ended: " .. table.concat(gc.notes, "\n"))
+  gc = report(function(run)
+    h.loop.sleep_ms(500) -- the runtime writes its buffers out about ten times a second
+    assert(h.loop.exec { argv = { "kill", "-KILL", run.ready:match("READY (%d+)") }, timeout_ms = 5000 })
+  end)
+  h.eq({ "degraded", { "ended-early" } }, { gc.suspension.measurementStatus, gc.suspension.quality }, "a broken stream")
+end
+
 local function window_shorter_than_the_program(skip)
   built(skip, "net10.0")
   local file = h.scratch() .. "/report.txt"
@@ -224,7 +247,8 @@ local function waits_elsewhere(skip)
 end
 
 local cases = {
-  { "counters, once the runtime is up", counters }, { "a window shorter than the program", window_shorter_than_the_program },
+  { "counters, once the runtime is up", counters }, { "collections of a whole run", collections },
+  { "a window shorter than the program", window_shorter_than_the_program },
   { "signals are handed on", signals }, { "the program is killed", killed_program }, { "a script with two runtimes", children },
   { "Ctrl-C at a terminal", terminal },
   { "dotnet run is seen through", dotnet_run }, { "resume of one that waits elsewhere", waits_elsewhere },
