@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- datas: how Server GC adapts the number of its heaps to the size of the application (DATAS), over one window.
 local collector = require("lunette.collector")
-local hints = require("lunette.hints")
 local history = require("collectors.datas.history")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
@@ -90,15 +89,4 @@ return collector {
   kind = "datas", handle = "gc-datas", risk = "low", data_field = "datas", payload = "DatasSnapshot", collect = collect,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
   summary = snapshot.sentence,
-  hints = function(artifact, handle_id, pid)
-    local list = { hints.new("query_snapshot", "See the range of heaps and what it cost.", { handle = handle_id, view = "overview" }) }
-    if artifact.history.stats.changes > 0 then
-      list[2] = hints.new("query_snapshot", "See when the number of heaps changed.",
-        { handle = handle_id, view = "tuning", changesOnly = true })
-    elseif artifact.history:seen() == 0 then
-      table.insert(list, 1, hints.new("collect_events", "See the collections themselves.",
-        { kind = "gc", durationSeconds = 10, processId = pid }))
-    end
-    return list
-  end,
 }

@@ -4,7 +4,6 @@ local capture = require("collectors.event_source.capture")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
 local gate = require("collectors.event_source.gate")
-local hints = require("lunette.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
@@ -57,7 +56,7 @@ local function groups_of(result, provider)
       g.total, total = g.total + c.count, total + c.count
     end
   end
-  for _, e in ipairs(result.events) do by_name[e.name].stored = by_name[e.name].stored + 1 end
+  for name, n in pairs(result.stored) do by_name[name].stored = n end
   table.sort(groups, function(a, b)
     if a.stored ~= b.stored then return a.stored > b.stored end
     if a.total ~= b.total then return a.total > b.total end
@@ -141,11 +140,4 @@ return collector {
     return true
   end,
   source = source, collect = collect, inline = inline, summary = sentence,
-  hints = function(_, handle_id, pid)
-    return {
-      hints.new("query_snapshot", "See how often each event came.", { handle = handle_id, view = "byEventName" }, "high"),
-      hints.new("query_snapshot", "See the stored events with their payload.", { handle = handle_id, view = "events" }),
-      hints.new("collect_events", "See what the runtime's counters say of the same process.", { kind = "counters", processId = pid }),
-    }
-  end,
 }

@@ -4,7 +4,6 @@
 local collector = require("lunette.collector")
 local config = require("lunette.config")
 local errors = require("lunette.errors")
-local hints = require("lunette.hints")
 local json = require("lunette.json")
 local launch = require("lunette.launch")
 local measured = require("collectors.measured")
@@ -235,15 +234,7 @@ local function summary(artifact)
     artifact.module_count, artifact.di_count, services_of(artifact), what, artifact.duration_ms / 1000)
 end
 
-local function next_steps(_, handle_id, pid)
-  local list = { hints.new("query_snapshot", "See loads and resolves in order of time.", { handle = handle_id, view = "timeline" }) }
-  if pid then
-    list[2] = hints.new("collect_events", "See what the JIT compiles.", { kind = "jit", processId = pid })
-  end
-  return list
-end
-
 return collector {
   kind = "startup", handle = "startup-snapshot", risk = risk, max_risk = LAUNCH_RISK, data_field = "startup", payload = "StartupSnapshot",
-  check = check, source = source, collect = collect, inline = inline, summary = summary, hints = next_steps,
+  check = check, source = source, collect = collect, inline = inline, summary = summary,
 }

@@ -9,8 +9,8 @@ local loop = require("lunette.loop")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
 local resources = require("views.process.resources")
+local signal = require("lunette.signal")
 local snapshot = require("collectors.counters.snapshot")
-local together = require("signals.correlation_co_occurrence")
 local triage = require("triage")
 
 local M = {}
@@ -70,16 +70,16 @@ local function gather(results)
     else
       local handle, signals = r.extras.handle, r.extras.signals or {}
       got.data[kind], got.handles[kind], got.artifacts[kind] = r.data, handle.id, handle.artifact
-      for _, signal in ipairs(signals) do
-        for _, bucket in ipairs(signal.buckets or {}) do bucket.handle = bucket.handle or handle.id end
-        got.signals[#got.signals + 1] = signal
+      for _, found in ipairs(signals) do
+        for _, bucket in ipairs(found.buckets or {}) do bucket.handle = bucket.handle or handle.id end
+        got.signals[#got.signals + 1] = found
       end
       if CORRELATED[kind] then
         got.contributors[#got.contributors + 1] = { collector = kind, handle = handle.id, signals = signals }
       end
     end
   end
-  for _, signal in ipairs(together.of(got.contributors)) do got.signals[#got.signals + 1] = signal end
+  for _, together in ipairs(signal.of_capture("sweep", got.contributors)) do got.signals[#got.signals + 1] = together end
   return got
 end
 

@@ -51,11 +51,11 @@ local function complete(value, found, kind, handle_id)
   local buckets = {}
   for i = 1, math.min(value.buckets, #found.buckets) do
     local b = found.buckets[i]
-    buckets[i] = { key = named(b.key), magnitude = b.magnitude, unit = b.unit, handle = handle_id }
+    buckets[i] = { key = named(b.key), magnitude = b.magnitude, unit = b.unit, handle = b.handle or handle_id }
   end
   return {
     signal = value.id, summary = found.summary, salience = math.max(0, math.min(1, found.salience)), buckets = buckets,
-    nextAction = next_of(value, found, kind, handle_id),
+    leads = found.leads, nextAction = next_of(value, found, kind, handle_id),
   }
 end
 

@@ -1,16 +1,14 @@
 -- SPDX-License-Identifier: MIT
 -- container: what the kernel's control groups say of a process: CPU quota and throttling, memory limit, pressure, pids, OOM score.
-local hints = require("lunette.hints")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
 local process = require("lunette.process")
+local rules = require("lunette.rules.index")
 
 local M = {}
 
-M.THROTTLE_PERCENT = 5   -- above: look at the CPU
-M.MEMORY_FRACTION = 0.85 -- above: look at the heap before the OOM killer does
 local ORDER <const> = { __order = {
   "processId", "collectedAt", "inContainer", "cgroupVersion", "cgroupPath", "cpu", "memory", "pressure", "pids", "oomScore", "notes" } }
 
@@ -61,19 +59,6 @@ function M.signals(pid, group)
   return setmetatable(signals, ORDER)
 end
 
-local function hint_of(signals)
-  local cpu, memory, pid = signals.cpu or {}, signals.memory or {}, signals.processId
-  if (cpu.throttlePercent or 0) > M.THROTTLE_PERCENT then
-    return hints.new("collect_sample", "The CPU quota throttles it: see what burns the CPU.",
-      { kind = "cpu", durationSeconds = 10, processId = pid }, "high")
-  end
-  if (memory.usageFraction or 0) > M.MEMORY_FRACTION then
-    return hints.new("inspect_heap", "Memory is close to its limit: see what holds it before the kernel kills it.",
-      { source = "live", topTypes = 25, processId = pid }, "high")
-  end
-  return hints.new("collect_events", "No limit bites: read the counters.", { kind = "counters", durationSeconds = 5, processId = pid })
-end
-
 local function summary_of(s)
   local parts = {}
   if s.cpu and s.cpu.quotaCores then
@@ -106,7 +91,8 @@ function M.run(ctx, args)
     signals.notes = json.array {}
     if n > 0 then summary = ("%s %d notes at depth=Detail."):format(summary, n) end
   end
-  return signals, { summary = summary, hints = { hint_of(signals) }, process = target }
+  local hints = rules.hints("container", { artifact = signals, process_id = target.pid })
+  return signals, { summary = summary, hints = hints, process = target }
 end
 
 return M

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- memory_trend: how the memory of any process moves over a window, by plain reads of the kernel's files.
-local hints = require("lunette.hints")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
+local rules = require("lunette.rules.index")
 local sampling = require("views.process.sampling")
 
 local M = {}
@@ -54,16 +54,6 @@ function M.judge(samples, seconds)
   return deltas, verdict
 end
 
-local function hints_of(verdict, pid)
-  if verdict == "growing" then
-    return {
-      hints.new("inspect_heap", "Memory grows: see what holds it.", { source = "live", processId = pid }, "high"),
-      hints.new("inspect_process", "Compare with the limits of its container.", { view = "container", processId = pid }),
-    }
-  end
-  return { hints.new("collect_events", "Memory does not grow: read the counters.", { kind = "counters", processId = pid }) }
-end
-
 local function texts_of(notes)
   local texts = {}
   for i, note in ipairs(notes) do texts[i] = note end
@@ -92,7 +82,7 @@ function M.run(ctx, args)
   }, {
     summary = ("Process %d: memory is %s, RSS %.1f MB, %+.3f MB/s over %.0f s."):format(target.pid, verdict, last.rssBytes / 1048576,
       deltas.rssBytesPerSec / 1048576, seconds),
-    hints = hints_of(verdict, target.pid), process = target,
+    hints = rules.hints("memory-trend", { artifact = { verdict = verdict, deltas = deltas }, process_id = target.pid }), process = target,
   }
 end
 

@@ -2,21 +2,18 @@
 -- resources: descriptors, sockets and limits of any process, and how much of its memory the managed heap explains.
 local counters = require("collectors.counters")
 local errors = require("lunette.errors")
-local hints = require("lunette.hints")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
+local rules = require("lunette.rules.index")
 local sampling = require("views.process.sampling")
 local snapshot = require("collectors.counters.snapshot")
 
 local M = {}
 
-M.CLOSE_WAIT, M.TIME_WAIT = 100, 100 -- connections above which a leak or churn is likely
-M.NOFILE_FRACTION = 0.85
-M.FD_FLAT = 5                        -- descriptors up or down that still count as flat
 M.RSS_GAP_BYTES = 64 * 1024 * 1024   -- RSS minus heap above this,
 M.HEAP_RATIO = 0.5                   -- and heap/RSS below this: native memory dominates
 M.PROBE_SECONDS = 2                  -- the window for gc-heap-size,
@@ -122,39 +119,13 @@ end
 
 -- ---- the answer ---------------------------------------------------------------------------------------------------------------
 
-local function http_hint(pid, reason)
-  return hints.new("collect_events", reason,
-    { kind = "event_source", providerName = "System.Net.Http", durationSeconds = 10, processId = pid }, "high")
-end
-
---- What the figures suggest. Exported for the tests of its thresholds.
+--- What the figures suggest, by the hint rules for resources.
 ---@param report table    ProcessResources
 ---@param rows table[]    its samples, oldest first
 function M.hints(report, rows)
-  local list, pid = {}, report.processId
-  local first, last = rows[1], rows[#rows]
-  local close_wait = last.sockets and last.sockets.closeWait or 0
-  local before = first.sockets and first.sockets.closeWait or 0
-  if close_wait > M.CLOSE_WAIT and (#rows == 1 or close_wait > before) then
-    list[#list + 1] = http_hint(pid, ("%d connections in CLOSE_WAIT: responses that nobody disposes?"):format(close_wait))
-  end
-  if last.limits and (last.limits.noFileUsageFraction or 0) > M.NOFILE_FRACTION then
-    list[#list + 1] = hints.new("collect_process_dump", "Descriptors are nearly used up: take a dump before it fails.",
-      { dumpType = "Mini", processId = pid }, "high")
-  end
-  local flat = first.fdCount and last.fdCount and math.abs(last.fdCount - first.fdCount) <= M.FD_FLAT
-  if #rows > 1 and flat and last.sockets and last.sockets.timeWait > M.TIME_WAIT then
-    list[#list + 1] = http_hint(pid, "Many connections in TIME_WAIT and no more descriptors: connections are not reused.")
-  end
-  if report.managedVsNative and report.managedVsNative.rssDominated then
-    list[#list + 1] = hints.new("inspect_heap", "Native memory dominates: rule out pinned or fragmented heap first.",
-      { source = "live", processId = pid })
-  end
-  if #list == 0 then
-    list[1] = hints.new("collect_events", "Nothing stands out: read the counters.",
-      { kind = "counters", durationSeconds = 5, processId = pid })
-  end
-  return list
+  return rules.hints("resources", {
+    artifact = { report = report, first = rows[1], last = rows[#rows], samples = #rows }, process_id = report.processId,
+  })
 end
 
 local function summary_of(report)
