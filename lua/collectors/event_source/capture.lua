@@ -6,6 +6,7 @@ local events = require("lunette.events")
 local loop = require("lunette.loop")
 local payload = require("collectors.event_source.payload")
 local progress = require("lunette.progress")
+local rows = require("collectors.event_source.rows")
 local window = require("collectors.window")
 
 local M = {}
@@ -19,16 +20,14 @@ local FILE_MS <const> = 60000  -- longest wait for the next piece of a file
 local Store = {}
 Store.__index = Store
 
-local function full(store) return #store.events >= store.max or store.bytes >= M.MAX_BYTES end
+local function full(store) return store.rows.n >= store.max or store.bytes >= M.MAX_BYTES end
 
 local function keep(store, batch)
   for _, event in ipairs(batch) do
     if full(store) then return end
     local values, bytes = payload.of(event.fields)
     store.bytes = store.bytes + bytes
-    store.events[#store.events + 1] = {
-      unix_ns = event.unix_ns, provider = event.provider, name = event.name, level = event.level, payload = values,
-    }
+    store.rows:add(event, values)
   end
 end
 
@@ -73,7 +72,8 @@ local function sit_out(source, spec, started_ms)
 end
 
 ---@class EventSourceResult : WindowResult
----@field events table[]    stored, in order of time
+---@field events EventSourceRow[]          stored, in order of time
+---@field stored table<string, integer>     how many of each name
 ---@field full boolean      more came than was stored
 
 --- Runs the window.
@@ -89,7 +89,7 @@ function M.run(ctx, spec)
   local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
   local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
 
-  local store = setmetatable({ events = {}, bytes = 0, max = spec.max }, Store)
+  local store = setmetatable({ rows = rows.new(), bytes = 0, max = spec.max }, Store)
   local ended, err = fill(source, spec, store, started_ms)
   if ended == "full" then ended, err = sit_out(source, spec, started_ms) end
   if not ended then return nil, err end
@@ -108,7 +108,8 @@ function M.run(ctx, spec)
     keep(store, batch)
   end
   return {
-    ended = ended, elapsed_ms = elapsed, summary = summary, events = store.events, full = full(store), bytes = store.bytes,
+    ended = ended, elapsed_ms = elapsed, summary = summary, events = store.rows:list(), stored = store.rows:by_name(),
+    full = full(store), bytes = store.bytes,
     started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
     cost = price:finish(summary, spec.duration_ms and elapsed or (summary.duration_ns or 0) / 1e6),
   }
