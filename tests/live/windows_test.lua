@@ -10,6 +10,7 @@ local CALL_MS <const> = 180000
 local KINDS <const> = {
   "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "jit", "threadpool", "contention", "startup", "wait-handles",
   "runtime-metrics", "allocations-sampled", "event_source",
+  "networking", "http-phases",
 }
 local MORE <const> = { event_source = { providerName = "Microsoft-Windows-DotNETRuntime" } }
 

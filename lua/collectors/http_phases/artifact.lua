@@ -96,7 +96,8 @@ function M.new(assembly, sums, end_ns)
     slowest = sums.slowest, failures = sums.failures, failures_seen = sums.failures_seen, failed_in = counted(sums.failed_in, "phase"),
     redirects = sums.redirects, redirects_seen = sums.redirects_seen, by_status = statuses(sums.by_status),
     in_flight = in_flight(assembly, math.max(end_ns, assembly.last_ns)), n_in_flight = assembly.n_open,
-    orphans = assembly.orphans, inherited = assembly.inherited, elsewhere = assembly.elsewhere, without_id = assembly.without_id, not_followed = assembly.not_followed,
+    orphans = assembly.orphans, inherited = assembly.inherited,
+    elsewhere = assembly.elsewhere, without_id = assembly.without_id, not_followed = assembly.not_followed,
     queue_share = queue and total.total > 0 and queue.samples.total / total.total or 0, overlong = assembly.overlong,
     ids_read = assembly.checked, ids_unreadable = assembly.unreadable, told = assembly.told,
   }
