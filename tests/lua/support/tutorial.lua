@@ -52,6 +52,26 @@ local function compare(block, said, name)
   end
 end
 
+local function write(path, body)
+  assert(fs.mkdirs(path:match("^(.*)/")))
+  local file = assert(io.open(path, "w"))
+  file:write(body)
+  file:close()
+end
+
+--- Writes the files of a page, each as it is first shown, below a folder.
+---@param name string   below docs/scripting/
+---@param dir string
+function M.write(name, dir)
+  local seen = {}
+  for _, block in ipairs(M.blocks(assert(fs.read(sys.home .. "/docs/scripting/" .. name, 1000000)))) do
+    if block.rest:find("/", 1, true) and not seen[block.rest] then
+      seen[block.rest] = true
+      write(dir .. "/" .. block.rest, block.body)
+    end
+  end
+end
+
 --- Runs a page. Returns how many blocks were written, run and compared.
 ---@param name string   below docs/scripting/
 function M.run(name)
@@ -62,11 +82,7 @@ function M.run(name)
   assert(loop.exec { argv = { "cp", sys.home .. "/share/shop.nettrace", dir }, timeout_ms = 5000 })
   for _, block in ipairs(M.blocks(page)) do
     if block.rest:find("/", 1, true) then
-      local path = dir .. "/" .. block.rest
-      assert(fs.mkdirs(path:match("^(.*)/")))
-      local file = assert(io.open(path, "w"))
-      file:write(block.body)
-      file:close()
+      write(dir .. "/" .. block.rest, block.body)
       counts.written = counts.written + 1
     elseif block.word == "sh" then
       said = run_sh(block, dir, name)
