@@ -75,7 +75,9 @@ local function load_layers(cfg, layers)
     io.stderr:write("broken: ", terminal.printable(message), "\n")
   end
   for _, failure in ipairs(loaded.failures) do tell(failure) end
-  for _, problem in ipairs(testing.problems()) do tell(problem) end
+  local problems, doubts = testing.problems()
+  for _, problem in ipairs(problems) do tell(problem) end
+  for _, doubt in ipairs(doubts) do io.stderr:write("doubtful: ", terminal.printable(doubt), "\n") end
   return n
 end
 

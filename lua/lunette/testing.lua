@@ -211,12 +211,15 @@ function M.judge(what, options)
   return judged(artifact, others, options.facts)
 end
 
---- What is wrong with the rules, hints and hypotheses of the layers, as text; empty when nothing is.
----@return string[]
+--- What is wrong with the rules, hints and hypotheses of the layers, as text; empty when nothing is. And what may be.
+---@return string[] problems, string[] doubts
 function M.problems()
-  local list = {}
-  for i, p in ipairs(index.of().problems) do list[i] = ("%s: %s"):format(p.file, p.message) end
-  return list
+  local list, doubts = {}, {}
+  for _, p in ipairs(index.of().problems) do
+    local into = p.doubt and doubts or list
+    into[#into + 1] = ("%s: %s"):format(p.file, p.message)
+  end
+  return list, doubts
 end
 
 M.plain = rules.plain

@@ -205,6 +205,7 @@ local function compile_one(set, file)
   return rule
 end
 
+-- doubt: told, but the rule serves. unreachable: a hypothesis of it can never stand.
 local function problem(set, file, message)
   local p = { name = file.name, file = file.file, layer = file.layer, message = message }
   set.problems[#set.problems + 1] = p
@@ -215,6 +216,7 @@ local LISTS <const> = { "indicators", "verdicts", "hypotheses" }
 
 -- Compiles a rule; of one that is wrong nothing stays.
 local function try(set, file)
+  set.at = file
   local before = {}
   for _, list in ipairs(LISTS) do before[list] = #set[list] end
   local ok, rule = pcall(compile_one, set, file)
@@ -244,6 +246,7 @@ local function gather_facts(set, files)
     end
   end
   for _, name in ipairs(text.keys(set.facts)) do
+    set.at = { name = name, file = set.fact_files[name] }
     local ok, why = pcall(input.compile, name, { set = set, what = "the fact " .. name })
     if not ok then
       if type(why) ~= "string" then error(why, 0) end
@@ -281,6 +284,7 @@ function M.compile(files)
     rules = {}, hypotheses = {}, indicators = {}, verdicts = {},
     asks = { providers = {}, meters = {} }, handles = {}, problems = {},
   }
+  function set.doubt(message) problem(set, set.at, message).doubt = true end
   gather_facts(set, files)
   local names = {}
   for _, file in ipairs(files) do

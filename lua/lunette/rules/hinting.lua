@@ -34,6 +34,7 @@ end
 function M.compile(set, files)
   set.hints = {}
   for _, file in ipairs(files) do
+    set.at = file
     local ok, group = pcall(compile_one, set, file)
     if ok then
       local list = set.hints[group.handle] or {}

@@ -67,8 +67,12 @@ function M.of(gen)
     local set = compile.compile(files_of(self, "rules"))
     hinting.compile(set, files_of(self, "hints"))
     for _, p in ipairs(set.problems) do
-      log.error("rules", p.unreachable and "a hypothesis can never stand" or "a rule was left out",
-        { rule = p.name, file = p.file, problem = p.message })
+      if p.doubt then
+        log.warning("rules", "a rule may never fire", { rule = p.name, file = p.file, problem = p.message })
+      else
+        log.error("rules", p.unreachable and "a hypothesis can never stand" or "a rule was left out",
+          { rule = p.name, file = p.file, problem = p.message })
+      end
     end
     return set
   end)

@@ -2,6 +2,7 @@
 -- Inputs of rules: a declaration of a number (a counter with a statistic, a Meter instrument, a field of an artifact, a named fact,
 -- something made of others) compiled into a function over a window. The same input asked for by many rules is read once a window.
 local guard = require("lunette.guard")
+local known_counters = require("lunette.rules.known")
 local text = require("lunette.text")
 
 local M = {}
@@ -83,10 +84,22 @@ local function counters_of(window)
   return index
 end
 
-local function counter_input(spec, asks)
-  local provider = split(spec.counter, "counter")
+-- A name that a provider of Microsoft's is not known to have: told, and used all the same, since a later version may have it.
+local function doubt(set, provider, name)
+  local list = known_counters[provider]
+  for _, one in ipairs(list or {}) do
+    if one == name then return end
+  end
+  if list then
+    set.doubt(("%s is not known to have a counter %s.%s"):format(provider, text.quote(name), text.did_you_mean(name, list)))
+  end
+end
+
+local function counter_input(spec, set)
+  local provider, name = split(spec.counter, "counter")
   local stat = STATS[known(spec.stat or "last", M.STATS, "statistic of a counter")]
-  asks.providers[provider] = true
+  set.asks.providers[provider] = true
+  doubt(set, provider, name)
   local key = spec.counter
   return function(window)
     local c = (window.index or counters_of(window))[key]
@@ -217,7 +230,7 @@ end
 --- What kind of input a table declares.
 local function reader(spec, context)
   local handle = spec.handle or context.handle or M.COUNTERS
-  if spec.counter then return counter_input(spec, context.set.asks) end
+  if spec.counter then return counter_input(spec, context.set) end
   if spec.meter then return meter_input(spec, context.set.asks) end
   if spec.from then return made_input(spec, context) end
   if spec.fired then return fired_input(spec) end

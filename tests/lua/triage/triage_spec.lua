@@ -278,3 +278,20 @@ describe("the indicators of a triage", function()
     assert.is_nil(by_name(judged().topIndicators, "request-duration-p95"))
   end)
 end)
+
+describe("a triage of several captures", function()
+  it("gives rules the captures of a sweep, by their kinds", function()
+    local set = index.of()
+    local input = require("lunette.rules.input")
+    local read = {}
+    local gc, thrown = { duration_ms = 7 }, { total = 3 }
+    local _, window = triage.judged(windows.of(), 42, { gc = gc, exceptions = thrown, ["jit-snapshot"] = { completed = 9 } })
+    for _, spec in ipairs {
+      { handle = "gc-events", field = "duration_ms" }, { handle = "exception-snapshot", field = "total" },
+      { handle = "jit-snapshot", field = "completed" }, { handle = "threadpool-snapshot", field = "starvation" },
+    } do
+      read[#read + 1] = set.readers[input.compile(spec, { set = set, what = "the spec" })](window) or "none"
+    end
+    assert.same({ 7, 3, 9, "none" }, read)
+  end)
+end)
