@@ -221,7 +221,8 @@ local function run_block(block, run)
       end
     end
   end
-  call_hooks(block, "teardown")
+  local closed, why = xpcall(call_hooks, explain, block, "teardown")
+  if not closed then run.fail(full_name(block, { name = "(teardown)" }), text_of(why)) end
 end
 
 local function files_of(root, into)
