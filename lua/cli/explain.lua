@@ -144,7 +144,8 @@ function M.render(report, all)
     end
   end
   if shown == 0 then add("  none was raised") end
-  for _, p in ipairs(report.problems) do add(("left out: %s: %s"):format(p.file, p.message)) end
+  for _, note in ipairs(report.notes or {}) do add("note: " .. note) end
+  for _, p in ipairs(report.problems) do add(("wrong: %s: %s"):format(p.file, p.message)) end
   for _, fault in ipairs(report.faults) do add(("failed: %s: %s"):format(fault.what, fault.message)) end
   local hidden = count(report.rules, "quiet") + count(report.rules, "not-measured")
   if not all and hidden > 0 then

@@ -33,6 +33,8 @@ end
 ---@param files RuleFile[]
 function M.compile(set, files)
   set.hints = {}
+  local asks, handles = set.asks, set.handles -- hints look at what was captured, and ask for nothing
+  set.asks, set.handles = { providers = {}, meters = {} }, {}
   for _, file in ipairs(files) do
     set.at = file
     local ok, group = pcall(compile_one, set, file)
@@ -46,6 +48,7 @@ function M.compile(set, files)
       set.problems[#set.problems + 1] = { name = file.name, file = file.file, layer = file.layer, message = group }
     end
   end
+  set.asks, set.handles = asks, handles
   for _, list in pairs(set.hints) do
     for i, group in ipairs(list) do group.rank = i end
     table.sort(list, function(a, b)

@@ -115,6 +115,15 @@ describe("hint rules", function()
   end)
 end)
 
+describe("what a set asks for", function()
+  it("is not changed by its hint rules", function()
+    local set = kit.hints { { handle = "counters", hints = { { when = { { counter = "Shop/x", above = 1 }, { handle = "gc-events",
+      field = "n", above = 1 } }, tool = "a", reason = "r" } } } }
+    assert.same({ providers = {}, meters = {} }, set.asks)
+    assert.same({}, set.handles)
+  end)
+end)
+
 describe("the hints of a capture", function()
   it("are those of its collector, then those of the rules", function()
     local own = { { nextTool = "mine" } }
