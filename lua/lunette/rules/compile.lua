@@ -192,12 +192,18 @@ local function compile_one(set, file)
     name = name, file = file.file, layer = file.layer, order = declared.order or M.ORDER, summary = declared.summary,
     rationale = declared.rationale, next = step_of(declared.next, "'next'"), what = "the rule " .. name,
   }
-  local context = { set = set, what = rule.what }
+  local context = { set = set, what = rule.what, observing = true }
   observation_of(rule, declared, context)
   rule.when = condition.compile_all(declared.when, context)
+  context.observing = nil
   indicator_of(rule, declared, context)
   verdict_of(rule, declared, set)
   for _, h in ipairs(declared.hypotheses or {}) do hypothesis_of(rule, h, context) end
+  for _, row in ipairs(declared.assessment or {}) do
+    for _, fact in ipairs(row.unmeasured or {}) do
+      if set.facts[fact] == nil then fail("there is no fact %s.%s", text.quote(fact), text.did_you_mean(fact, text.keys(set.facts))) end
+    end
+  end
   if declared.assessment then
     if set.assessment then fail("there is an assessment already, in %s", tostring(set.assessment_file)) end
     set.assessment, set.assessment_file = declared.assessment, file.file

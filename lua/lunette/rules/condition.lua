@@ -48,6 +48,9 @@ function M.compile(spec, context)
     for i, part in ipairs(spec.any) do list[i] = M.compile(part, context) end
     return { any = list, name = "any" }
   end
+  if spec.signal and context.observing then
+    fail("'signal' cannot be a condition of what a rule looks at: signals are there when all rules have looked. Use a hypothesis")
+  end
   if spec.signal then return { signal = spec.signal, negate = spec.absent == true, name = spec.signal } end
   local bound = bound_of(spec)
   if not bound then

@@ -125,7 +125,9 @@ local function meter_input(spec, asks)
   local pick = PICK[known(spec.pick or "max", M.PICKS, "way to pick among series")]
   if meter ~= M.ANY then asks.meters[meter] = true end
   if spec.ask then asks.meters[spec.ask] = true end
-  if name == "trend" and spec.pick then fail("a trend cannot be picked by size: %s", text.quote(spec.meter)) end
+  if name == "trend" and (spec.pick or spec.above_zero) then
+    fail("a trend has no size to pick or judge by: leave pick and above_zero of %s out", text.quote(spec.meter))
+  end
   return function(window)
     local artifact, found = window.sources[M.COUNTERS], nil
     for _, m in ipairs(artifact and artifact.meters or {}) do
@@ -157,6 +159,15 @@ local function walk(value, path)
   return value
 end
 
+-- Whether a field of a capture holds observations, as lunette's own counters do.
+local function is_series(value)
+  if type(value) ~= "table" then return false end
+  for _, member in ipairs { "n", "sum", "first", "last", "min", "max" } do
+    if type(value[member]) ~= "number" then return false end
+  end
+  return true
+end
+
 local function field_input(spec, handle)
   local path = path_of(spec.field)
   local stat = spec.stat and STATS[known(spec.stat, M.STATS, "statistic of a series")]
@@ -164,7 +175,7 @@ local function field_input(spec, handle)
     local artifact = window.sources[handle]
     local value = artifact and walk(artifact, path)
     if spec.count then return type(value) == "table" and #value or nil end
-    if stat then return type(value) == "table" and value.n and stat(value, artifact) or nil end
+    if stat then return is_series(value) and stat(value, artifact) or nil end
     return value
   end
 end
@@ -208,8 +219,10 @@ local function made_input(spec, context)
     if of then return of(window, table.unpack(values, 1, n)) end
     local total
     for i = 1, n do
-      if values[i] ~= nil then
-        if total == nil then total = values[i] else total = fold(total, values[i]) end
+      local value = values[i]
+      if value ~= nil then
+        if type(value) ~= "number" then return nil end -- a text or a trend cannot be counted with
+        if total == nil then total = value else total = fold(total, value) end
         if total == nil then return nil end
       end
     end
@@ -217,7 +230,10 @@ local function made_input(spec, context)
   end
 end
 
-local function fired_input(spec)
+local function fired_input(spec, context)
+  if context.observing then
+    fail("'fired' cannot be what a rule looks at: signals are there when all rules have looked. Use a hypothesis")
+  end
   return function(window)
     local seen = window.fired[spec.fired]
     if not spec.among then return seen and 1 or 0 end
@@ -233,7 +249,7 @@ local function reader(spec, context)
   if spec.counter then return counter_input(spec, context.set) end
   if spec.meter then return meter_input(spec, context.set.asks) end
   if spec.from then return made_input(spec, context) end
-  if spec.fired then return fired_input(spec) end
+  if spec.fired then return fired_input(spec, context) end
   context.set.handles[handle] = true
   if spec.field then return field_input(spec, handle) end
   if spec.of then return artifact_input(spec, handle, context.what) end

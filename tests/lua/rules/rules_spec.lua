@@ -112,6 +112,20 @@ describe("the statistics of an input", function()
     assert.is_nil(fires(rule, { ["A/used"] = { 1 }, ["A/size"] = { 0 } }))
   end)
 
+  it("have no value where a text, a trend or another thing stands for the number", function()
+    local odd = { status = "open", n = 3, list = { n = 3 } }
+    for _, input in ipairs {
+      { from = { { handle = "odd", field = "status" }, { handle = "odd", field = "n" } }, as = "sum" },
+      { from = { { counter = "A/b", stat = "trend" }, { counter = "A/b" } }, as = "max" }, { handle = "odd", field = "status" },
+      { handle = "odd", field = "list", stat = "mean" }, { handle = "odd", field = "n.deeper" },
+      { handle = "odd", field = "n", count = true },
+    } do
+      local signal, window = fires(queue { input = input, levels = { elevated = -1 } }, { ["A/b"] = { 1, 2 } }, nil, { odd = odd })
+      assert.is_nil(signal)
+      assert.same({}, window.faults)
+    end
+  end)
+
   it("can be a field of another capture, or a function over it", function()
     local gc = { suspensions = { status = "complete", pause = { max_ns = 250e6 } }, rows = { 1, 2, 3 } }
     local rule = queue { input = { handle = "gc-events", field = "suspensions.pause.max_ns", scale = 1e-6 }, levels = { elevated = 100 } }
@@ -262,6 +276,11 @@ describe("a rule that is wrong", function()
     ["a gap that nothing fills"] = { queue { summary = "{valu} orders" }, 'Did you mean "value"?' },
     ["a condition without a comparison"] = { queue { when = { { counter = "A/b" } } }, "at_least" },
     ["a condition with two"] = { queue { when = { { counter = "A/b", above = 1, below = 2 } } }, "one thing" },
+    ["a signal as a condition of an observation"] = { queue { when = { { signal = "x" } } }, "Use a hypothesis" },
+    ["a signal as an input"] = { queue { input = { fired = "x" } }, "Use a hypothesis" },
+    ["a fact that the assessment does not find"] = {
+      { name = "a", assessment = { { word = "healthy", unmeasured = { "cpu" } } } }, '"cpu"',
+    },
     ["an input of nothing"] = { queue { input = { stat = "mean" } }, "counter" },
     ["no rationale"] = { queue { rationale = false }, "rationale" },
     ["a change without amounts"] = {
