@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Rows of the reducer engine become spans: ids from the arguments, times by the target's clock, text without secrets.
+local memo = require("collectors.memo")
 local program = require("collectors.activities.program")
 local tags = require("collectors.activities.tags")
 local untrusted = require("collectors.untrusted")
@@ -10,6 +11,7 @@ M.MAX_NAME = 256   -- bytes of a source, an operation, a display name, an id
 M.MAX_SAID = 1024  -- bytes of a status description
 local EPOCH_TICKS <const> = 621355968000000000 -- 1970 in ticks of 100 ns since the year 1
 local UNSET <const> = "Unset"
+local W3C_DIGITS <const> = 55 -- of a whole id
 
 ---@class Span
 ---@field source string
@@ -34,9 +36,21 @@ local function text_of(value, max)
   return untrusted.clean(value, max or M.MAX_NAME, program.TEXT_MAX)
 end
 
+-- A name: few different ones come again and again.
+local function name_of(value, seen)
+  if type(value) ~= "string" or value == "" then return nil end
+  local known = seen:get(value)
+  if not known then
+    known = text_of(value)
+    seen:put(value, known)
+  end
+  return known
+end
+
 --- An id that is not all zeros: that is how the runtime writes none.
 local function id_of(value)
   if type(value) ~= "string" or value == "" or not value:find("[^0]") then return nil end
+  if #value <= W3C_DIGITS and not value:find("[^%x-]") then return value end -- nothing else is in it
   return text_of(value)
 end
 
@@ -51,27 +65,28 @@ end
 
 ---@param row table              of the program
 ---@param start_unix_ns integer  of the session: for a span whose own start is not told
+---@param seen table             collectors.memo
 ---@return Span
-function M.span(row, start_unix_ns)
+function M.span(row, start_unix_ns, seen)
   local trace, span, parent = id_of(row.trace), id_of(row.span), id_of(row.parent_span)
   local took = math.tointeger(row.took)
   local took_ns = took and took >= 0 and took < math.maxinteger // 100 and took * 100 or nil
   local start = math.tointeger(row.start)
   local known = start and start >= EPOCH_TICKS and start - EPOCH_TICKS < math.maxinteger // 100
-  local operation, name = text_of(row.operation) or "", text_of(row.name)
+  local operation, name = name_of(row.operation, seen) or "", name_of(row.name, seen)
   return {
-    source = text_of(row.source) or "", operation = operation, name = name ~= operation and name or nil,
+    source = name_of(row.source, seen) or "", operation = operation, name = name ~= operation and name or nil,
     id = whole_id(row, trace, span), parent_id = parent_id(row, trace, parent), trace_id = trace, span_id = span, parent_span_id = parent,
     start_unix_ns = known and (start - EPOCH_TICKS) * 100 or start_unix_ns + row.at - (took_ns or 0), took_ns = took_ns, end_ns = row.at,
-    kind = text_of(row.kind), status = row.status ~= UNSET and text_of(row.status) or nil, said = text_of(row.said, M.MAX_SAID),
-    tags = tags.parse(row.tags, program.TEXT_MAX),
+    kind = name_of(row.kind, seen), status = row.status ~= UNSET and name_of(row.status, seen) or nil, said = text_of(row.said, M.MAX_SAID),
+    tags = tags.parse(row.tags, program.TEXT_MAX, seen),
   }
 end
 
 --- Spans in the order in which they ended.
 function M.list(rows, start_unix_ns)
-  local list = {}
-  for i, row in ipairs(rows) do list[i] = M.span(row, start_unix_ns) end
+  local list, seen = {}, memo.new()
+  for i, row in ipairs(rows) do list[i] = M.span(row, start_unix_ns, seen) end
   return list
 end
 

@@ -25,11 +25,24 @@ local function value_end(text, from)
   return text:sub(-1) == "]" and #text - 1 or #text, nil
 end
 
+local MEMO_VALUE <const> = 64 -- bytes: longer values seldom come again
+
+-- A name and a value without secrets. `memo` holds what was seen in the same capture: values repeat, and looking for secrets takes time.
+local function cleaned(key, value, memo)
+  local text = #value <= MEMO_VALUE and key .. "\0" .. value or nil
+  local known = text and memo:get(text)
+  if known then return known[1], known[2] end
+  known = { untrusted.cut(redaction.redact(key), M.MAX_KEY), untrusted.cut(payload.text(value, key), M.MAX_VALUE) }
+  if text then memo:put(text, known) end
+  return known[1], known[2]
+end
+
 --- The tags as a map from key to text, without secrets, with the order in which they were set.
 ---@param text string?       as the bridge sends it
 ---@param row_max integer    text_max of the program
+---@param memo table         collectors.memo
 ---@return table<string, string> tags
-function M.parse(text, row_max)
+function M.parse(text, row_max, memo)
   local tags, order, left = {}, {}, M.MAX_BYTES
   if type(text) ~= "string" then return setmetatable(tags, { __order = order }) end
   text = sys.utf8_sanitize(text)
@@ -40,8 +53,8 @@ function M.parse(text, row_max)
     local last, following = value_end(text, from)
     local value = text:sub(from, last)
     if not following and #text >= row_max // 2 then value = untrusted.clean(value, M.MAX_VALUE, 0) end -- cut by the engine
-    local name = untrusted.cut(redaction.redact(key), M.MAX_KEY)
-    value = untrusted.cut(payload.text(value, key), M.MAX_VALUE)
+    local name
+    name, value = cleaned(key, value, memo)
     if not tags[name] then order[#order + 1] = name end
     tags[name] = value
     left = left - #name - #value

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Rows of the reducer engine become log entries: without secrets, cut at a character, marked as nothing else than data. And the sums.
 local flat_json = require("collectors.logs.flat_json")
+local memo = require("collectors.memo")
 local program = require("collectors.logs.program")
 local untrusted = require("collectors.untrusted")
 
@@ -22,10 +23,17 @@ local TEMPLATE <const> = "{OriginalFormat}"
 ---@field trace_id string?
 ---@field span_id string?
 
-local function name_of(value, row_max)
+local function name_of(value, row_max, seen)
+  if type(value) ~= "string" or value == "" then return nil end
+  local known = seen and seen:get(value)
+  if known then return known end
   local text = untrusted.clean(value, M.MAX_NAME, row_max)
-  return text ~= "" and text or nil
+  if seen then seen:put(value, text) end
+  return text
 end
+
+-- A W3C id, or nothing.
+local function id_of(value) return type(value) == "string" and value:find("^%x+$") and #value <= 32 and value or nil end
 
 -- A member of a flat object, cleaned; one that was cut loses what may be half a secret.
 local function member(object, name, bytes)
@@ -38,12 +46,13 @@ end
 ---@param row table                 of the program
 ---@param asked LogsAsked
 ---@param scopes table?             collectors.logs.scopes; nil: without exceptions and scopes
+---@param seen table                collectors.memo
 ---@return LogEntryRow
-function M.entry(row, asked, scopes)
+function M.entry(row, asked, scopes, seen)
   local row_max = program.text_max(asked.bytes)
   local entry = {
-    at_ns = row.at, level = row.level, category = name_of(row.category, row_max) or "", event_id = row.id or 0,
-    event_name = name_of(row.name, row_max), trace_id = name_of(row.trace, row_max), span_id = name_of(row.span, row_max),
+    at_ns = row.at, level = row.level, category = name_of(row.category, row_max, seen) or "", event_id = row.id or 0,
+    event_name = name_of(row.name, row_max, seen), trace_id = id_of(row.trace), span_id = id_of(row.span),
     message = row.message and untrusted.clean(row.message, asked.bytes, row_max) or member(row.arguments, TEMPLATE, asked.bytes) or "",
   }
   if not scopes then return entry end
@@ -55,8 +64,8 @@ end
 
 --- Entries in order of time, oldest first.
 function M.list(rows, asked, scopes)
-  local list = {}
-  for i, row in ipairs(rows) do list[i] = M.entry(row, asked, scopes) end
+  local list, seen = {}, memo.new()
+  for i, row in ipairs(rows) do list[i] = M.entry(row, asked, scopes, seen) end
   return list
 end
 

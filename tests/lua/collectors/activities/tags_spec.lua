@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- Tags out of the one text in which they come.
+local memo = require("collectors.memo")
 local redaction = require("lunette.redaction")
 local tags = require("collectors.activities.tags")
 
 local ROW_MAX <const> = 16384
 
 local function parse(text, row_max)
-  local got = tags.parse(text, row_max or ROW_MAX)
+  local got = tags.parse(text, row_max or ROW_MAX, memo.new())
   return got, getmetatable(got).__order
 end
 
