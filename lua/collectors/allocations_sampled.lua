@@ -8,12 +8,13 @@ local event_names = require("collectors.event_names")
 local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
+local signal = require("lunette.signal")
 local wire = require("collectors.allocations_sampled.wire")
 
 local SINCE <const> = 10            -- first major version that samples
 local INLINE <const> = { Summary = { types = 10, sites = 8 }, Detail = { types = 50, sites = 25 }, Raw = { types = 50, sites = 25 } }
 local UNKNOWN <const> = "<unknown>"
-local FEW_SAMPLES <const> = 20 -- below, the share of the leading type is off by a factor of its own size
+local BY_TYPE <const> = "allocations.by-type" -- the signal that says how many samples are few
 local NO_NAME <const> = "NULL"      -- what NativeAOT writes: it samples, but tells neither types nor stacks
 
 --- The sums from which estimate.of makes an estimate. w: how many objects a sample stands for.
@@ -89,7 +90,9 @@ local function add_notes(artifact, result, live)
   if #artifact.types == 1 and artifact.types[1].name == UNKNOWN then
     notes[#notes + 1] = "NoNames: this runtime (NativeAOT) tells neither types nor stacks of its samples: only the total is known."
   end
-  if artifact.total.samples > 0 and artifact.total.samples < FEW_SAMPLES then
+  local by_type = signal.find(BY_TYPE)
+  local few = by_type and by_type.limits.min_samples or 0
+  if artifact.total.samples > 0 and artifact.total.samples < few then
     notes[#notes + 1] = "FewSamples: the bounds are wide; a longer window narrows them (100 samples: a quarter; 1,000: 8 %)."
   end
 end

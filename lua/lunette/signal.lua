@@ -130,15 +130,23 @@ function M.of_capture(kind, artifact, handle_id, own)
   return list
 end
 
---- Whether a signal of this id stands out in an artifact, by the generation that serves this call.
+--- The signal of this id in the generation that serves this call, or nil: for who speaks by its numbers.
+---@param id string
+---@return Signal?
+function M.find(id)
+  for _, value in ipairs(generation():list("signals")) do
+    if value.id == id then return value end
+  end
+  return nil
+end
+
+--- Whether a signal of this id stands out in an artifact.
 ---@param id string
 ---@param artifact table
 ---@param kind string?   of its handle
 function M.stands_out(id, artifact, kind)
-  for _, value in ipairs(generation():list("signals")) do
-    if value.id == id then return #value.of(artifact, nil, kind) > 0 end
-  end
-  return false
+  local value = M.find(id)
+  return value ~= nil and #value.of(artifact, nil, kind) > 0
 end
 
 return setmetatable(M, { __call = function(_, declared) return M.signal(declared) end })
