@@ -321,6 +321,21 @@ void budget__look(lua_State *L)
     stuck(L, h, t);
 }
 
+bool budget__spent(lua_State *L)
+{
+    host *h = host_of(L);
+    if (h->has_timer)
+        h->poll = 0;
+    else if (++h->polls % POLLS != 0)
+        return false;
+    if (mono_ns() < atomic_load(&h->slice_end_ns)) return false;
+    int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (h->stuck_cpu_ns == 0) h->stuck_cpu_ns = cpu;
+    if (cpu - h->stuck_cpu_ns <= h->running->box->hard_ns) return false;
+    h->poll = 1; /* whoever asks next is late too */
+    return true;
+}
+
 void budget__check_room(lua_State *L, size_t n)
 {
     task *t = host_of(L)->running;

@@ -196,6 +196,13 @@ static inline void budget__poll(const host *h, lua_State *L)
 {
     if (h->poll) budget__look(L);
 }
+/* … for one that cannot throw: has the call of a box under way used up what it may where it cannot be suspended? */
+bool budget__spent(lua_State *L);
+static inline bool budget__late(lua_State *L)
+{
+    const host *h = host_of(L);
+    return h->poll && h->running && h->running->box && budget__spent(L);
+}
 /* Throws when a block of n bytes is more than the call of a box under way may still have. */
 void budget__check_room(lua_State *L, size_t n);
 

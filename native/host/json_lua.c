@@ -318,6 +318,7 @@ static bool write_value(encoder *en, int idx)
     lua_State *L = en->L;
     size_t n;
     if (!lua_checkstack(L, 16)) return wrong(en, "the stack is full");
+    if (budget__late(L)) return wrong(en, "it takes too long");
     switch (lua_type(L, idx)) {
     case LUA_TNIL: jsonw_null(&en->w); break;
     case LUA_TBOOLEAN: jsonw_bool(&en->w, lua_toboolean(L, idx)); break;
@@ -380,7 +381,8 @@ static int l_encode(lua_State *L)
 typedef struct decoder {
     jsonr r;
     bool busy;
-    bool ordered; /* objects keep the order of their keys, in __order of a metatable, as encode reads it */
+    int64_t since_ns; /* the resume in which it became busy: in a later one it is not, an error came between */
+    bool ordered;     /* objects keep the order of their keys, in __order of a metatable, as encode reads it */
 } decoder;
 
 static int l_decoder_gc(lua_State *L)
@@ -480,8 +482,11 @@ static int l_decode(lua_State *L)
         return host_push_err(L, &e);
     }
     decoder *d = (decoder *)lua_touserdata(L, lua_upvalueindex(UP_TOOL));
-    if (d->busy) d = push_decoder(L); // text (decoder)
+    int64_t now_ns = host_of(L)->resumed_ns;
+    if (d->busy && d->since_ns != now_ns) jsonr_fini(&d->r);
+    if (d->busy && d->since_ns == now_ns) d = push_decoder(L); // text (decoder)
     d->busy = true;
+    d->since_ns = now_ns;
     d->ordered = ordered;
     jsonr_init(&d->r, slice_of(text, n));
     bool ok = read_value(L, d, jsonr_next(&d->r)) && jsonr_next(&d->r) == JSON_END; // text (decoder) value
