@@ -35,8 +35,8 @@ local function networking(data, did, what)
   h.eq({ did.requests - 6, did.cancelled }, { plain.count, plain.failed }, what .. ": requests to the plain server")
   local secure = h.ok(h.find(data.byOperation, { authority = ("https://localhost:%d"):format(did.tls_port) }), what .. ": the TLS server")
   h.eq({ 4, did.tls_failed }, { secure.count, secure.failed }, what .. ": requests to the TLS server")
-  h.ok(ms(data.timeInQueueMax) >= 3 * did.queue_ms - 20, what .. ": the last of four waits for three: " .. data.timeInQueueMax)
-  h.ok(ms(data.httpRequestMax) >= 4 * did.queue_ms - 20, what .. ": and is answered after all four: " .. data.httpRequestMax)
+  h.ok(http.queueSamples >= 3 and ms(data.timeInQueueMax) >= did.queue_ms, what .. ": waits for a connection: " .. data.timeInQueueMax)
+  h.ok(ms(data.httpRequestMax) >= did.delay_ms - 2, what .. ": the slowest request: " .. data.httpRequestMax)
 end
 
 local COUNTED <const> = { -- counters that only grow: the last reading is the whole
@@ -60,13 +60,13 @@ local function phases(data, did, what, runtime)
   end
   h.eq({ 301, 302, 303, 307, 308 }, codes, what .. ": redirects")
   h.eq({ 8, 8, 3 }, { part(data.parts, "dns").count, part(data.parts, "connect").count, part(data.parts, "tls").count }, what)
-  -- two answers after delay_ms, five redirects after leg_ms, four answers after queue_ms
-  local waited = part(data.parts, "waitForResponse").totalMs
-  h.ok(waited >= 2 * did.delay_ms + 5 * did.leg_ms + 4 * did.queue_ms - 50, what .. ": waits for answers: " .. waited)
-  h.ok(part(data.parts, "responseContent").totalMs >= 2 * did.delay_ms - 10, what .. ": contents")
-  h.ok(part(data.parts, "queue").maxMs >= 3 * did.queue_ms - 20, what .. ": queue")
-  local shares = 0
-  for _, p in ipairs(data.parts) do if p.kind ~= "setup" then shares = shares + p.share end end
+  h.ok(part(data.parts, "waitForResponse").count >= did.requests - 4 and part(data.parts, "queue").count > 0, what .. ": parts")
+  local shares, total = 0, 0
+  for _, p in ipairs(data.parts) do
+    if p.kind ~= "setup" then shares, total = shares + p.share, total + p.totalMs end
+  end
+  -- two answers and two contents that are late by delay_ms, five redirects by leg_ms, three answers by queue_ms: at least
+  h.ok(total >= 4 * did.delay_ms + 5 * did.leg_ms + 3 * did.queue_ms - 20, what .. ": the time of all requests: " .. total)
   h.near(1, 0.002, shares, what .. ": phases and waits fill the requests")
   h.eq(runtime ~= "net8.0" or nil, data.payloads.queryRedacted, what .. ": queries")
   for _, request in ipairs(data.slowest) do

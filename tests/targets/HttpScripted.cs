@@ -10,9 +10,14 @@ using System.Text;
 namespace Lunette.Target;
 
 /// <summary>GET /headers?ms=N answers after N ms; /content?ms=N sends the headers at once and the body N ms later; /redirect/CODE?ms=N
-/// points to /landed after N ms; /status/CODE has that status; all else is 200. Connections stay open.</summary>
+/// points to /landed after N ms; /status/CODE has that status; /gate answers when Gate is open; /hang never does; all else is 200.
+/// Connections stay open.</summary>
 internal sealed class HttpScripted
 {
+    /// <summary>Counts the requests to /gate and /hang that have come.</summary>
+    public static readonly SemaphoreSlim Arrived = new(0);
+    public static readonly ManualResetEventSlim Gate = new(false);
+
     private readonly Socket _listener = new(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp);
     private readonly X509Certificate2? _certificate;
 
@@ -84,6 +89,9 @@ internal sealed class HttpScripted
         Body(stream, head);
         int ms = url.Query.Split("&ms=") is [_, var number] ? int.Parse(number) : 0;
         string[] words = url.AbsolutePath.Split('/');
+        if (words[1] is "gate" or "hang") Arrived.Release();
+        if (words[1] == "hang") return stream.ReadByte() >= 0; // until the client has had enough
+        if (words[1] == "gate") Gate.Wait();
         bool content = words[1] == "content";
         if (!content) Thread.Sleep(ms);
         Write(stream, Answer(words, url));

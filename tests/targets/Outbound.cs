@@ -10,11 +10,11 @@ namespace Lunette.Target;
 /// may repeat. Names are resolved (localhost), so a new connection asks for one lookup.</summary>
 internal sealed class Outbound(int n) : Work
 {
-    public const int DelayMs = 150, LegMs = 60, QueueMs = 80, HangMs = 4000, GiveUpMs = 100;
+    public const int DelayMs = 150, LegMs = 60, QueueMs = 80;
     private const string User = "svc:S3cretUserInfo", Token = "eyJhbGciOiJTM2NyZXQi.eyJzdWIiOiJTM2NyZXRQYXRoIn0.S3cretSignature";
     private static readonly int[] Redirects = [301, 302, 303, 307, 308];
     private readonly HttpScripted _plain = new(tls: false), _secure = new(tls: true);
-    private int _started, _failed, _statusErrors, _lookupsFailed;
+    private int _started, _failed, _statusErrors, _lookupsFailed, _asking;
 
     private string Url(string path, string query = "") => $"http://{User}@localhost:{_plain.Port}{path}?token=S3cretQuery{query}";
 
@@ -29,7 +29,7 @@ internal sealed class Outbound(int n) : Work
             foreach (int code in Redirects) Get(client, Url($"/redirect/{code}", $"&ms={LegMs}"));
             for (int i = 0; i < 2; i++) Post(client, Url("/upload"));
             for (int i = 0; i < 3; i++) Get(client, Url("/status/503"));
-            for (int i = 0; i < 2; i++) GiveUp(client, Url("/headers", $"&ms={HangMs}"));
+            for (int i = 0; i < 2; i++) GiveUp(client, Url("/hang"));
         }
         Failures();
         Secure();
@@ -74,11 +74,19 @@ internal sealed class Outbound(int n) : Work
         using var response = Send(client, request);
     }
 
+    /// <summary>Gives up a request once it has come to the server, which never answers it.</summary>
     private void GiveUp(HttpClient client, string url)
     {
-        using var cancel = new CancellationTokenSource(GiveUpMs);
+        using var cancel = new CancellationTokenSource();
+        var impatient = new Thread(() =>
+        {
+            HttpScripted.Arrived.Wait();
+            cancel.Cancel();
+        });
+        impatient.Start();
         using var request = new HttpRequestMessage(HttpMethod.Get, url);
         using var response = Send(client, request, cancel.Token);
+        impatient.Join();
     }
 
     private void Failures()
@@ -102,13 +110,29 @@ internal sealed class Outbound(int n) : Work
         for (int i = 0; i < 2; i++) Get(client, $"https://localhost:{_secure.Port}/plain");
     }
 
-    /// <summary>One connection and four requests at once: the second, third and fourth wait for one, two and three others.</summary>
+    /// <summary>One connection and four requests: the server holds the first until the others have waited for it, one after another
+    /// then takes QueueMs.</summary>
     private void Exhaust()
     {
         using var client = new HttpClient(Handler(connections: 1));
         Get(client, Url("/warm")); // there is the one connection
-        var askers = Enumerable.Range(0, 4).Select(_ => new Thread(() => Get(client, Url("/headers", $"&ms={QueueMs}")))).ToList();
-        askers.ForEach(a => a.Start());
-        askers.ForEach(a => a.Join());
+        HttpScripted.Gate.Reset();
+        _asking = 0;
+        var first = new Thread(() => Get(client, Url("/gate")));
+        first.Start();
+        HttpScripted.Arrived.Wait();
+        var others = Enumerable.Range(0, 3).Select(_ => new Thread(() => Ask(client))).ToList();
+        others.ForEach(a => a.Start());
+        Until(() => Volatile.Read(ref _asking) == 3);
+        Thread.Sleep(QueueMs);
+        HttpScripted.Gate.Set();
+        first.Join();
+        others.ForEach(a => a.Join());
+    }
+
+    private void Ask(HttpClient client)
+    {
+        Interlocked.Increment(ref _asking);
+        Get(client, Url("/headers", $"&ms={QueueMs}"));
     }
 }

@@ -40,9 +40,12 @@ end
 
 -- ---- lists -----------------------------------------------------------------------------------------------------------------------
 
+-- True when it was cut.
 local function insert(list, item, most, weight)
   list[#list + 1] = item
-  if #list > most * SLACK then M.cut(list, most, weight) end
+  if #list <= most * SLACK then return false end
+  M.cut(list, most, weight)
+  return true
 end
 
 --- Sorts a list by weight, largest first, and cuts it.
@@ -62,7 +65,8 @@ M.by_duration = by_duration
 function M.new()
   return setmetatable({
     n = 0, failed = 0, status_errors = 0, redirected = 0, total = new_samples(), parts = {}, hosts = {}, n_hosts = 0, other_hosts = 0,
-    slowest = {}, failures = {}, failures_seen = 0, failed_in = {}, redirects = {}, redirects_seen = 0, by_status = {},
+    authorities = {}, n_authorities = 0, slowest = {}, failures = {}, failures_seen = 0, failed_in = {}, redirects = {},
+    redirects_seen = 0, by_status = {},
   }, M)
 end
 
@@ -79,28 +83,43 @@ local function leg_url(request, i)
   return url and address.url(url) or nil
 end
 
+-- The legs of a request with their parts and ends.
+local function legs_of(request, end_ns)
+  local list = {}
+  for i, leg in ipairs(request.legs) do
+    local stop = i < #request.legs and request.legs[i + 1].at or end_ns
+    list[i] = { leg = leg, ns = stop - leg.at, parts = parts.of(leg, stop, ending_of(request, i)) }
+  end
+  return list
+end
+
+local function slowest_of(legs)
+  local slowest
+  for _, leg in ipairs(legs) do
+    for _, part in ipairs(leg.parts) do
+      if part.kind ~= "setup" and (not slowest or part.ns > slowest.ns) then slowest = part end
+    end
+  end
+  return slowest and slowest.name
+end
+
 --- A request as it is kept and shown: nothing of the target's text in it but what `address` let through.
 ---@param request HttpRequest
 ---@param end_ns integer
-function M.row(request, end_ns)
+---@param legs table[]?   of legs_of, where they are known
+function M.row(request, end_ns, legs)
+  legs = legs or legs_of(request, end_ns)
   local row = {
     at = request.at, ns = end_ns - request.at, path = request.path, status = request.status, failed = request.failed_ns ~= nil,
-    error = address.message(request.error), legs = {}, redirects = #request.legs - 1,
-    authority = address.authority(request.scheme, request.host, request.port),
+    error = address.message(request.error), legs = {}, redirects = #request.legs - 1, slowest = slowest_of(legs),
   }
-  local slowest
-  for i, leg in ipairs(request.legs) do
-    local stop = i < #request.legs and request.legs[i + 1].at or end_ns
-    local list = parts.of(leg, stop, ending_of(request, i))
-    for _, part in ipairs(list) do
-      if part.kind ~= "setup" and (not slowest or part.ns > slowest.ns) then slowest = part end
-    end
+  for i, one in ipairs(legs) do
+    local leg = one.leg
     row.legs[i] = {
-      at = leg.at, ns = stop - leg.at, url = leg_url(request, i), status = leg.status ~= 0 and leg.status or nil,
-      connection = leg.connection, made = leg.connection and leg.new_connection, parts = list,
+      at = leg.at, ns = one.ns, url = leg_url(request, i), status = leg.status ~= 0 and leg.status or nil,
+      connection = leg.connection, made = leg.connection and leg.new_connection, parts = one.parts,
     }
   end
-  row.slowest = slowest and slowest.name
   if row.failed then
     local last = request.legs[#request.legs]
     local setup = last.setup[#last.setup]
@@ -108,6 +127,16 @@ function M.row(request, end_ns)
     row.cause = setup and setup.name == row.failed_in and address.message(setup.error) or nil
   end
   return row
+end
+
+-- The authority, cleaned once for each that there is.
+local function authority_of(self, request)
+  local key = ("%s\0%s\0%s"):format(request.scheme, request.host, request.port)
+  local known = self.authorities[key]
+  if known then return known end
+  known = address.authority(request.scheme, request.host, request.port)
+  if self.n_authorities < 2 * M.MAX_HOSTS then self.authorities[key], self.n_authorities = known, self.n_authorities + 1 end
+  return known
 end
 
 local function host_of(self, authority)
@@ -122,13 +151,17 @@ local function host_of(self, authority)
   return host
 end
 
-local function add_parts(self, row, host)
-  for _, leg in ipairs(row.legs) do
+local function add_parts(self, legs, host)
+  for _, leg in ipairs(legs) do
     for _, part in ipairs(leg.parts) do
       local key = part.name
-      self.parts[key] = self.parts[key] or { name = key, kind = part.kind, samples = new_samples(), failed = 0 }
-      sample(self.parts[key].samples, part.ns)
-      if part.failed then self.parts[key].failed = self.parts[key].failed + 1 end
+      local sum = self.parts[key]
+      if not sum then
+        sum = { name = key, kind = part.kind, samples = new_samples(), failed = 0 }
+        self.parts[key] = sum
+      end
+      sample(sum.samples, part.ns)
+      if part.failed then sum.failed = sum.failed + 1 end
       if host then host.parts[key] = (host.parts[key] or 0) + part.ns end
     end
   end
@@ -156,27 +189,37 @@ local function add_failure(self, row)
   if #self.failures < M.MAX_FAILURES then self.failures[#self.failures + 1] = row end
 end
 
+-- Whether a request may be among the slowest: those that have been cut off were no slower than the floor.
+local function is_slow(self, ns) return not self.floor_ns or ns > self.floor_ns end
+
+local function add_slow(self, row)
+  if insert(self.slowest, row, M.MAX_SLOWEST, by_duration) then self.floor_ns = self.slowest[M.MAX_SLOWEST].ns end
+end
+
 --- Takes a request that has ended.
 ---@param request HttpRequest
 function M:add(request)
-  local row = M.row(request, request.stop)
-  local host = host_of(self, row.authority)
-  local status_error = not row.failed and row.status and row.status >= 400
+  local ns, failed, redirects = request.stop - request.at, request.failed_ns ~= nil, #request.legs - 1
+  local legs, host = legs_of(request, request.stop), host_of(self, authority_of(self, request))
+  local status_error = not failed and request.status and request.status >= 400
   self.n = self.n + 1
-  sample(self.total, row.ns)
+  sample(self.total, ns)
   if status_error then self.status_errors = self.status_errors + 1 end
   if host then
-    host.n, host.failed = host.n + 1, host.failed + (row.failed and 1 or 0)
-    host.status_errors, host.redirects = host.status_errors + (status_error and 1 or 0), host.redirects + row.redirects
-    sample(host.total, row.ns)
+    host.n, host.failed = host.n + 1, host.failed + (failed and 1 or 0)
+    host.status_errors, host.redirects = host.status_errors + (status_error and 1 or 0), host.redirects + redirects
+    sample(host.total, ns)
   end
-  add_parts(self, row, host)
-  if row.redirects > 0 then
+  add_parts(self, legs, host)
+  local slow = is_slow(self, ns)
+  if not (slow or failed or redirects > 0) then return end
+  local row = M.row(request, request.stop, legs)
+  if redirects > 0 then
     self.redirected = self.redirected + 1
     add_redirects(self, row)
   end
-  if row.failed then add_failure(self, row) end
-  insert(self.slowest, row, M.MAX_SLOWEST, by_duration)
+  if failed then add_failure(self, row) end
+  if slow then add_slow(self, row) end
 end
 
 return M

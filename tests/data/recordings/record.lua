@@ -79,7 +79,7 @@ local recipes = {
     name = "services", args = { "di" }, rundown = NONE,
     providers = { runtime(0x8, 4), { name = "Microsoft-Extensions-DependencyInjection", keywords = "0xffffffffffffffff", level = 5 } },
   },
-  { name = "http", args = { "http", "10" }, rundown = NONE, providers = networking(true) },
+  { name = "http", args = { "http", "10" }, rundown = NONE, seconds = 8, providers = networking(true) }, -- the counters have told all
   { name = "http-no-ids", args = { "http", "1" }, rundown = NONE, providers = networking(false) },
   { name = "serve", args = { "serve", "10" }, rundown = NONE, wait_s = 1.3, providers = web() },
   { name = "net8-serve", runtime = "net8.0", args = { "serve", "4" }, rundown = NONE, wait_s = 1.3, providers = web() },

@@ -7,7 +7,7 @@ require("tools.query_snapshot") -- announces what hints may ask of it
 
 local HANDLE <const> = "http-phases-snapshot"
 local RECORDINGS <const> = { http = 10, ["net9-http"] = 5, ["net8-http"] = 5 } -- name -> plain requests; the others are the same
-local DELAY_MS <const>, LEG_MS <const>, QUEUE_MS <const>, GIVE_UP_MS <const> = 150, 60, 80, 100
+local DELAY_MS <const>, LEG_MS <const>, QUEUE_MS <const> = 150, 60, 80
 local VIEWS <const> = { "summary", "slowest", "byHost", "byPhase", "redirects", "failures", "inFlight" }
 
 for _, name in ipairs(VIEWS) do registered.register(require("views.http-phases-snapshot." .. name)) end
@@ -109,7 +109,7 @@ describe("collect_events http-phases, recorded", function()
       assert.matches("certificate is invalid", by_phase.tls.cause)
       assert.matches("SSL connection could not be established", by_phase.tls.error)
       assert.matches("canceled", by_phase.waitForResponse.error)
-      assert.is_true(by_phase.waitForResponse.durationMs >= GIVE_UP_MS / 2) -- the time-out began before the request
+      assert.matches("/hang", by_phase.waitForResponse.url, 1, true)
       assert.is_true(part(by_phase.tls.legs[1].parts, "tls").failed)
     end)
 
@@ -117,12 +117,10 @@ describe("collect_events http-phases, recorded", function()
       local _, envelope = collect(name)
       local headers, queued = {}, {}
       for _, request in ipairs(requests_to(envelope, "/headers")) do
-        if request.outcome == "ok" then
-          local list = request.legs[1].newConnection == false and part(request.legs[1].parts, "queue") and queued or headers
-          list[#list + 1] = request
-        end
+        local list = request.legs[1].newConnection == false and part(request.legs[1].parts, "queue") and queued or headers
+        list[#list + 1] = request
       end
-      assert.same({ 3, 3 }, { #headers, #queued }) -- two slow ones, and the first of the four
+      assert.same({ 2, 3 }, { #headers, #queued })
       for i = 1, 2 do
         assert.equal("waitForResponse", headers[i].slowestPart)
         assert.is_true(part(headers[i].legs[1].parts, "waitForResponse").durationMs >= DELAY_MS - 1)
