@@ -24,7 +24,7 @@ usage: lunette explain PID|FILE [OPTION...]
 
 Judges a running process (a counter window), or a recording (.nettrace), by all rules, and tells which fired, which nearly did and how far
 they are from their threshold, which hypotheses were weighed with what speaks for and against them, and in which file each rule is.
-For a recording, captures other than counters are made when a rule looks at them.
+Captures other than counters are made, at the same time, when a rule looks at them; of a process none whose risk is high.
 
   --seconds N   length of the window of a process (default 5)
   --near N      rules that miss their threshold by up to N % are near (default 25)
@@ -177,9 +177,8 @@ local ORDER <const> = { __order = {
 ---@param given { seconds: integer?, near: number? }
 ---@return table? report, table? err
 function M.report(source, given)
-  local artifact, err = captures.counters(source, given.seconds or triage.DEFAULT_SECONDS)
-  if not artifact then return nil, err end
-  local others, notes = captures.others(source)
+  local artifact, others, notes = captures.all(source, given.seconds or triage.DEFAULT_SECONDS)
+  if not artifact then return nil, others end
   local result, window = triage.judged(artifact, source.process and source.process.pid, others)
   local report = explain.of(index.of(), window, { near = given.near })
   report.summary, report.assessment = triage.sentence(result, artifact), result.assessment

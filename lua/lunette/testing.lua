@@ -204,9 +204,8 @@ function M.judge(what, options)
   options = options or {}
   if type(what) == "table" then return judged(window_of(what, options), options.captures, options.facts) end
   local source = { path = M.path(what) }
-  local artifact, err = captures.counters(source, triage.DEFAULT_SECONDS)
-  if not artifact then fail(err, 2) end
-  local others = captures.others(source) or {}
+  local artifact, others = captures.all(source, triage.DEFAULT_SECONDS)
+  if not artifact then fail(others, 2) end
   for kind, other in pairs(options.captures or {}) do others[kind] = other end
   return judged(artifact, others, options.facts)
 end

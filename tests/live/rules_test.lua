@@ -12,13 +12,17 @@ return {
     next = { tool = "collect_events", arguments = { kind = "counters" }, reason = "See them all." },
     hypotheses = { {
       name = "shop.full", confidence = "high", summary = "The shop is full.",
-      requires = { { meter = "Lunette.Test/test.latency", stat = "p95", above = 0.05, unit = "s", rationale = "Every twentieth is slow." } },
+      requires = { { meter = "Lunette.Test/test.latency", stat = "p95", above = 0.05, unit = "s", rationale = "Some are slow." } },
       next = { tool = "collect_thread_snapshot", reason = "See who waits." },
     } },
   },
   rule {
     name = "shop.nearly", input = { counter = "Lunette-Test/gauge", stat = "last" }, levels = { elevated = 20 }, unit = "MB",
     summary = "{value}.", rationale = "Twenty is too much.",
+  },
+  rule {
+    name = "shop.window", input = { handle = "gc-events", field = "duration_ms" }, levels = { elevated = 1000 }, unit = "ms",
+    summary = "{value} ms of collections were watched.", rationale = "A second is a window.",
   },
   rule {
     name = "shop.absent", input = { counter = "No-Such-Source/x", stat = "last" }, levels = { elevated = 1 }, summary = "{value}.",
@@ -63,6 +67,7 @@ local function explained(target, dir)
   local nearly = h.find(report.rules, { name = "shop.nearly" })
   h.eq("near", nearly.state, "the other")
   h.near((20 - GAUGE) / 20, 1e-9, nearly.distance, "distance")
+  h.eq("fired", h.find(report.rules, { name = "shop.window" }).state, "the capture beside the counters")
   h.eq("not-measured", h.find(report.rules, { name = "shop.absent" }).state, "the source that is not there")
   h.eq(dir .. "/rules/shop.lua:2", h.find(report.rules, { name = "shop.gauge" }).file, "where the rule is from")
 end

@@ -6,11 +6,14 @@ local generation = require("lunette.generation")
 local index = require("lunette.rules.index")
 local input = require("lunette.rules.input")
 local kinds = require("lunette.kinds")
+local loop = require("lunette.loop")
 local scopes = require("lunette.scopes")
 local text = require("lunette.text")
 local triage = require("triage")
 
 local M = {}
+
+local HARMFUL <const> = { high = true, critical = true } -- what is not done to a process for the sake of a rule
 
 --- The context of a caller at the terminal.
 function M.ctx() return { principal = scopes.principal("cli", { "root" }), transport = "cli", progress = function() end, state = {} } end
@@ -33,17 +36,24 @@ end
 ---@field signals table[]
 ---@field hints table[]
 
---- Does what a call of a tool would do, without an envelope around it.
----@param name string        of the tool
----@param arguments table
----@return table? data, table extras_or_err
-function M.call(name, arguments)
+-- A call of a tool, read and checked.
+local function prepare(name, arguments)
   local tool = generation.current().tools[name]
   if not tool then return nil, errors.new("Internal", "there is no tool " .. name) end
   local ctx = M.ctx()
   local prepared, err = tool:prepare(ctx, arguments)
   if not prepared then return nil, err end
-  return tool:perform(ctx, prepared)
+  return { run = function() return tool:perform(ctx, prepared) end, risk = prepared.call.safety.riskLevel }
+end
+
+--- Does what a call of a tool would do, without an envelope around it.
+---@param name string        of the tool
+---@param arguments table
+---@return table? data, table extras_or_err
+function M.call(name, arguments)
+  local call, err = prepare(name, arguments)
+  if not call then return nil, err end
+  return call.run()
 end
 
 --- Collects from a recording.
@@ -70,32 +80,51 @@ local function collector_of(handle)
   return made_by.arguments and made_by.arguments.kind or handle
 end
 
-local function other(handle, path)
+-- The artifact of a further kind of handle, from a process or a recording; or nil and why not.
+local function other(handle, source, seconds)
   local kind = collector_of(handle)
-  if not kind then return nil, ("no collector makes captures of this kind from a recording") end
-  local capture, err = M.of_recording(kind, path)
-  if not capture then return nil, tostring(err.message) end
-  return capture.artifact
+  if not kind then return nil, "no collector makes captures of this kind" end
+  local arguments = { kind = kind, traceFilePath = source.path, processId = source.process and source.process.pid }
+  arguments.durationSeconds = source.process and seconds or nil
+  local call, err = prepare("collect_events", arguments)
+  if not call then return nil, tostring(err.message) end
+  if source.process and HARMFUL[call.risk] then return nil, "not captured: its risk is " .. call.risk end
+  local data, extras = call.run()
+  if data == nil then return nil, tostring(extras.message) end
+  return extras.handle and extras.handle.artifact, "it left no capture"
 end
 
---- The captures that the rules look at beside counters. For a process none is made: each would be a window of its own.
----@param source { process: table? , path: string? }
----@return table<string, table>? others, string[] notes
-function M.others(source)
-  local others, notes = nil, {}
-  for _, kind in ipairs(text.keys(index.of().handles)) do
-    if kind ~= input.COUNTERS and kind ~= triage.KIND then
-      local artifact, why = nil, "not captured of a process: rules that look at it were not judged. Give a recording."
-      if source.path then artifact, why = other(kind, source.path) end
-      if artifact then
-        others = others or {}
-        others[kind] = artifact
-      else
-        notes[#notes + 1] = ("%s: %s"):format(kind, why)
-      end
+-- The captures that the rules look at beside counters, each in a task of its own: kind of handle -> task.
+local function begin_others(source, seconds)
+  local tasks = {}
+  for _, handle in ipairs(text.keys(index.of().handles)) do
+    if handle ~= input.COUNTERS and handle ~= triage.KIND then
+      tasks[#tasks + 1] = {
+        handle = handle, task = loop.spawn(function()
+          loop.set_budget(-1)
+          return { other(handle, source, seconds) }
+        end),
+      }
     end
   end
-  return others, notes
+  return tasks
+end
+
+--- All that the rules look at: the counter window of a triage, and beside it, at the same time, the captures that some rule names.
+---@param source { process: table } | { path: string }
+---@param seconds integer    of a process
+---@return CounterArtifact? artifact, table<string, table>|table others_or_err, string[]? notes
+function M.all(source, seconds)
+  local tasks = begin_others(source, seconds)
+  local artifact, err = M.counters(source, seconds)
+  local others, notes = {}, {}
+  for _, t in ipairs(tasks) do
+    local got, failed = t.task:await()
+    others[t.handle] = got and got[1]
+    if not others[t.handle] then notes[#notes + 1] = ("%s: %s"):format(t.handle, got and got[2] or tostring(failed)) end
+  end
+  if not artifact then return nil, err end
+  return artifact, others, notes
 end
 
 return M
