@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: MIT
 local rows = require("collectors.event_source.rows")
 
-local function event(i) return { unix_ns = 1700000000000000000 + i, provider = "Demo", name = i % 2 == 0 and "Even" or "Odd", level = 4 } end
+local function event(i)
+  return { unix_ns = 1700000000000000000 + i, provider = "Demo", name = i % 2 == 0 and "Even" or "Odd", level = 4 }
+end
 
 describe("collectors.event_source.rows", function()
   it("gives back what was stored, as a list", function()
