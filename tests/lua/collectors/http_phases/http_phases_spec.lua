@@ -1,8 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- collect_events(kind="http-phases") over recordings of known outgoing requests (tests/data/recordings/README.md), and its views.
 local json = require("lunette.json")
+local kit = require("support.framework_kit")
 local recorded = require("support.recorded")
 local registered = require("lunette.view")
+local waits = require("support.waits_kit")
 require("tools.query_snapshot") -- announces what hints may ask of it
 
 local HANDLE <const> = "http-phases-snapshot"
@@ -182,6 +184,16 @@ describe("collect_events http-phases, recorded", function()
     assert.same({ 2, 3, 5 }, { by.http31.failed, by.http31.statusErrors, by.http31.redirects })
     assert.same({ 2, 0, "queue" }, { by.https4.failed, by.https4.statusErrors, by.https4.slowestPart })
     assert.equal(1, view(envelope, "byHost", { topN = 1 }).returned)
+  end)
+
+  it("gives what came before a stream broke off, and lists what had not ended then", function()
+    waits.cut("http", 60000, function(path)
+      local envelope = kit.call(require("tools.collect_events"), { kind = "http-phases", traceFilePath = path },
+        setmetatable({ transport = "cli" }, { __index = kit.ctx() }))
+      local data = envelope.data.httpPhases
+      assert.is_true(data.requestsEnded > 0 and data.requestsEnded + data.inFlight == data.requestsStarted and data.requestsStarted < 37)
+      assert.matches("Incomplete: ", table.concat(data.notes, "\n"), 1, true)
+    end)
   end)
 
   it("says that nothing can be put together without activity ids", function()

@@ -2,8 +2,11 @@
 -- collect_events(kind="networking") over recordings of known outgoing traffic (tests/data/recordings/README.md), its views and hints.
 local artifacts = require("collectors.networking.artifact")
 local json = require("lunette.json")
+local kit = require("support.framework_kit")
 local recorded = require("support.recorded")
 local views = require("lunette.view")
+local waits = require("support.waits_kit")
+local wire = require("collectors.networking.wire")
 require("tools.query_snapshot") -- announces what hints may ask of it
 
 local HANDLE <const> = "networking-snapshot"
@@ -155,9 +158,35 @@ describe("collect_events networking, recorded", function()
     end
   end)
 
+  it("gives what came before a stream broke off, and says that the window was not whole", function()
+    waits.cut("http", 60000, function(path)
+      local envelope = kit.call(require("tools.collect_events"), { kind = "networking", traceFilePath = path },
+        setmetatable({ transport = "cli" }, { __index = kit.ctx() }))
+      local data = envelope.data.networking
+      assert.is_false(data.captureQuality.completed)
+      assert.is_true(data.httpRequestsStarted > 0 and data.httpRequestsStarted < 37)
+      assert.equal("measured", data.latencyAvailability.http)
+      assert.matches("Incomplete: ", table.concat(data.notes, "\n"), 1, true)
+    end)
+  end)
+
   it("answers within 16 KB", function()
     local _, envelope = collect("http")
     assert.is_true(#json.encode(envelope) < 16384)
+  end)
+end)
+
+describe("collectors.networking.wire", function()
+  it("leaves out a loss that is not known, and a status that the runtime does not tell", function()
+    local family = { paired = 0, failed_pairs = 0, uncorrelatable = 0, availability = "incomplete" }
+    local quality = wire.quality({
+      http = family, dns = family, tls = family, queue = { samples = 0, rejected = 2, availability = "unavailable" }, lost = nil,
+      ended_early = true, read_ms = 5, parsing_errors = 0,
+    }, {})
+    assert.is_nil(quality.captureQuality.transportLoss)
+    assert.is_nil(quality.correlation.byKind.http.statusErrorResponses)
+    assert.same({ false, "unavailable", 2 }, { quality.captureQuality.completed, quality.latencyAvailability.queue,
+      quality.correlation.byKind.http.queueRejectedSamples })
   end)
 end)
 
