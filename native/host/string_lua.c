@@ -10,6 +10,7 @@
 
 #define FORMAT_COST     (1 << 20)  /* estimated work, in bytes, that the stock format may do unseen */
 #define FORMAT_ITEM     100        /* of one conversion, beside what it copies */
+#define SHORT_TEXT      32         /* bytes */
 #define PACK_FORMAT_MAX (64 << 10) /* bytes of a format of pack, packsize and unpack */
 
 /* ---- find, match ---- */
@@ -31,10 +32,23 @@ static bool is_plain(const char *p, size_t n)
     return true;
 }
 
-/* glibc's and musl's memmem take time in proportion to the text, whatever is looked for. */
+/* Where pat begins in the text, or NULL. A short one is looked for by its first byte; memmem takes time in proportion
+ * to the text, whatever is looked for. */
+static const char *find_text(const char *s, size_t n, const char *pat, size_t pat_n)
+{
+    if (pat_n == 0 || pat_n > SHORT_TEXT || n > SHORT_IN) return (const char *)memmem(s, n, pat, pat_n);
+    if (pat_n > n) return NULL;
+    const char *last = s + (n - pat_n);
+    while (s <= last && (s = (const char *)memchr(s, pat[0], (size_t)(last - s) + 1))) {
+        if (memcmp(s, pat, pat_n) == 0) return s;
+        s++;
+    }
+    return NULL;
+}
+
 static int find_plain(lua_State *L, const char *s, size_t n, size_t from, const char *p, size_t pat_n)
 {
-    const char *at = (const char *)memmem(s + from, n - from, p, pat_n);
+    const char *at = find_text(s + from, n - from, p, pat_n);
     if (!at) {
         lua_pushnil(L);
         return 1;

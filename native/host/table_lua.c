@@ -7,6 +7,8 @@
 
 #include "host/match.h"
 
+#define UNPACK_POLL 64 /* elements between two looks at the budget */
+
 enum { NEED_READ = 1, NEED_WRITE = 2, NEED_LEN = 4 };
 
 /* Argument arg is a table, or has the metamethods that make it act as one. */
@@ -121,7 +123,7 @@ static int l_unpack(lua_State *L)
     lua_Unsigned n = (lua_Unsigned)last - (lua_Unsigned)i;
     if (n >= (unsigned int)INT_MAX || !lua_checkstack(L, (int)++n)) return luaL_error(L, "too many results to unpack");
     for (; i < last; i++) {
-        poll(L);
+        if (i % UNPACK_POLL == 0) poll(L);
         lua_geti(L, 1, i);
     }
     lua_geti(L, 1, last);
