@@ -53,9 +53,11 @@ function M.new(on_end)
   }, M)
 end
 
--- The path of an id; ids that are none are counted, since a sum that does not fit is no EventSource's.
-local function path_of(self, id)
-  local path = clr.activity_path(id)
+-- The path of an id. One whose sum does not fit, or fits another process, is no EventSource's of this one; a start's own always is.
+local function path_of(self, id, is_start)
+  local path, process_id = clr.activity_path(id)
+  if path and is_start then self.process_id = self.process_id or process_id end
+  if path and self.process_id and process_id ~= self.process_id then path = nil end
   if path then self.checked = self.checked + 1 else self.unreadable = self.unreadable + 1 end
   return path
 end
@@ -110,8 +112,8 @@ local function begin(self, row)
     return
   end
   local request = {
-    id = row.a, path = path_of(self, row.a), at = row.t, scheme = row.scheme, host = row.host, port = row.port, target = row.pathAndQuery,
-    legs = { new_leg(row.t) }, ids = {},
+    id = row.a, path = path_of(self, row.a, true), at = row.t, scheme = row.scheme, host = row.host, port = row.port,
+    target = row.pathAndQuery, legs = { new_leg(row.t) }, ids = {},
   }
   if type(row.pathAndQuery) == "string" and row.pathAndQuery:find("?", 1, true) then
     self.told.query = self.told.query or row.pathAndQuery:sub(-2) ~= "?*"

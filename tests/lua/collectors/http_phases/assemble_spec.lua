@@ -12,7 +12,7 @@ local wire = require("collectors.http_phases.wire")
 local MS <const> = 1000000
 
 -- Activity ids as EventSource writes them, for paths of small numbers; one above 255 stands behind an even number of small ones.
-local function id(path)
+local function id(path, process_id)
   local bytes, half = {}, 0
   for i = 1, 12 do bytes[i] = 0 end
   local function put(value)
@@ -33,7 +33,7 @@ local function id(path)
   end
   local sum = 0x599D99AD
   for i = 1, 12 do sum = sum + (bytes[i] << 8 * ((i - 1) % 4)) end
-  sum = (sum & 0xFFFFFFFF) ~ 4711
+  sum = (sum & 0xFFFFFFFF) ~ (process_id or 4711)
   for i = 0, 3 do bytes[13 + i] = sum >> 8 * i & 0xFF end
   local hex = {}
   for i, b in ipairs(bytes) do hex[i] = ("%02x"):format(b) end
@@ -273,6 +273,13 @@ describe("collectors.http_phases.assemble", function()
     local artifact = w:done()
     assert.same({ "beforeRequestHeaders 1", "requestHeaders 1", "beforeEnd 3", "connect 1" }, told(artifact.slowest[1].legs[1].parts))
     assert.same({ 0, 0 }, { artifact.orphans, artifact.elsewhere })
+  end)
+
+  it("takes no path from an id that another process has made", function()
+    local w = window():request(0, A)
+    w:on("headers", 1, id("1/5/1", 4712)):on("headers_stop", 2, id("1/5/1", 4712)):on("request_stop", 5, A, nil, { statusCode = 200 })
+    local artifact = w:done()
+    assert.same({ 2, { "beforeEnd 5" } }, { artifact.orphans, told(artifact.slowest[1].legs[1].parts) })
   end)
 
   it("keeps a request inside a request apart", function()
