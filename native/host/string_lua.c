@@ -11,6 +11,7 @@
 #define FORMAT_COST     (1 << 20)  /* estimated work, in bytes, that the stock format may do unseen */
 #define FORMAT_ITEM     100        /* of one conversion, beside what it copies */
 #define SHORT_TEXT      32         /* bytes */
+#define SHORT_IN        (1 << 20)  /* … in a text of at most so many */
 #define PACK_FORMAT_MAX (64 << 10) /* bytes of a format of pack, packsize and unpack */
 
 /* ---- find, match ---- */
