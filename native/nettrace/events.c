@@ -318,6 +318,59 @@ static inline bool steady_header(const uint8_t **at, const uint8_t *end, steady 
     return true;
 }
 
+/* As steady_header for the usual numbers: less than 2^21 ticks since the last event, and a kind, a stack and a payload
+ * size below 128. All of it stands in 8 bytes, which are read at once. */
+static inline bool short_header(const uint8_t **at, const uint8_t *end, steady *s)
+{
+    enum { UNUSUAL = HAS_SEQUENCE | HAS_THREAD | HAS_ACTIVITY | HAS_RELATED | IS_SORTED, ROOM = 8 };
+    const uint8_t *p = *at;
+    if (end - p < ROOM) return false;
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    uint64_t flags = x & 0xFF, id = s->id, stack = s->stack, size = s->size, delta;
+    if (flags & UNUSUAL) return false;
+    x >>= 8;
+    p++;
+    if (flags & HAS_METADATA) {
+        if (x & 0x80) return false;
+        id = x & 0x7F;
+        x >>= 8;
+        p++;
+    }
+    if (flags & HAS_STACK) {
+        if (x & 0x80) return false;
+        stack = x & 0x7F;
+        x >>= 8;
+        p++;
+    }
+    delta = x & 0x7F;
+    if (x & 0x80) {
+        delta |= x >> 1 & 0x3F80;
+        if (x & 0x8000) {
+            if (x & 0x800000) return false;
+            delta |= x >> 2 & 0x1FC000;
+            x >>= 8;
+            p++;
+        }
+        x >>= 8;
+        p++;
+    }
+    x >>= 8;
+    p++;
+    if (flags & HAS_SIZE) {
+        if (x & 0x80) return false;
+        size = x & 0x7F;
+        p++;
+    }
+    if (size > (size_t)(end - p)) return false;
+    s->id = id;
+    s->stack = stack;
+    s->size = size;
+    s->ts += delta;
+    *at = p;
+    return true;
+}
+
 /* A thread's events come one after another. Once the first of them waits and is booked, those that differ in nothing
  * but kind, time, stack and payload need no more than a look at their header. Takes as many as go; the general way goes
  * on from there. */
@@ -335,12 +388,14 @@ static void take_steady(walk *w)
     uint32_t seq = w->seq, context = b->n_contexts - 1;
     uint32_t most = nt__waiting_max(r) < b->cap_events ? nt__waiting_max(r) : b->cap_events;
     nt__waiting *to = b->events + b->n, *const full = b->events + most;
+    nt_kind *const *const by_id = r->by_id;
+    const uint32_t n_by_id = r->n_by_id;
     while (to < full) {
         const uint8_t *next = p;
         steady n = s;
-        if (!steady_header(&next, w->end, &n)) break;
+        if (!short_header(&next, w->end, &n) && !steady_header(&next, w->end, &n)) break;
         if (n.id != s.id) {
-            nt_kind *other = n.id < r->n_by_id ? r->by_id[n.id] : NULL;
+            nt_kind *other = n.id < n_by_id ? by_id[n.id] : NULL;
             if (!other || other->muted || n.id == 0) break;
             k = other;
         }

@@ -158,8 +158,7 @@ struct nt_reader {
     size_t queued_bytes; /* charges of all blocks */
     nt__thread **heap;   /* threads with waiting events */
     uint32_t n_heap, cap_heap;
-    int64_t last_ts; /* of the last delivered event */
-    bool has_last_ts;
+    int64_t last_ts; /* of the last delivered event; before it INT64_MIN */
 
     nt__table stacks, labels;
 };
@@ -247,11 +246,10 @@ static inline int nt__queue(nt_reader *r, nt__thread *t, nt__block *b)
 int nt__merge(nt_reader *r, int64_t ts);
 static inline int nt__deliver(nt_reader *r, const nt_event *ev)
 {
-    if (ev->ts < r->last_ts && r->has_last_ts)
+    if (__builtin_expect(ev->ts < r->last_ts, 0))
         r->stats.out_of_order += !r->opt.stream_order;
     else
         r->last_ts = ev->ts;
-    r->has_last_ts = true;
     if (__builtin_expect(r->sink.event(r->arg, ev) != 0, 0)) return nt__cancelled(r);
     return 0;
 }

@@ -76,6 +76,7 @@ nt_reader *nt_new(const nt_options *o, const nt_sink *sink, void *arg, err *e)
     r->lim = r->opt.limits;
     if (sink) r->sink = *sink;
     r->arg = arg;
+    r->last_ts = INT64_MIN;
     r->state = NT_S_MAGIC;
     r->want = 8;
     r->kinds_arena.max = r->lim.kind_bytes;

@@ -262,6 +262,8 @@ static bool fields_of(compiler *c, pnode *n)
     if (!n->fields) return false;
     for (uint32_t i = 0; i < n->row.n; i++)
         note_fields(n->row.e[i], n->fields, &n->n_fields);
+    for (uint32_t i = 0; i < n->n_fields; i++)
+        n->field_bits |= probe__field_bit(n->fields[i]);
     return true;
 }
 

@@ -195,7 +195,17 @@ static void run_count(pctx *c, const pnode *n, uint8_t *s)
     ++*(uint64_t *)s;
 }
 
-static void run_sum(pctx *c, const pnode *n, uint8_t *s) { sum_add((psum *)s, probe__value(c, n->e)); }
+static void run_sum(pctx *c, const pnode *n, uint8_t *state)
+{
+    psum *s = (psum *)state;
+    pv v = probe__value(c, n->e);
+    int64_t sum;
+    if (v.type == PV_INT && !s->floats && !__builtin_add_overflow(s->i, v.i, &sum)) {
+        s->n++;
+        s->i = sum;
+    } else
+        sum_add(s, v);
+}
 
 static void run_extreme(pctx *c, const pnode *n, uint8_t *s)
 {
@@ -218,57 +228,74 @@ static void run_distinct(pctx *c, const pnode *n, uint8_t *s)
 
 static void run_rows(pctx *c, const pnode *n, uint8_t *s) { probe__rows_add(c, n, (prows *)s); }
 static void run_group(pctx *c, const pnode *n, uint8_t *s) { probe__group_add(c, n, (pgroup **)s); }
-static void run_pair(pctx *c, const pnode *n, uint8_t *s) { probe__pair_run(c, n, (ppair **)s, s + sizeof(void *)); }
 static void run_timeline(pctx *c, const pnode *n, uint8_t *s) { probe__timeline_add(c, n, (ptimeline **)s); }
 static void run_filter(pctx *c, const pnode *n, uint8_t *s) { probe__run(c, &n->kids, s); }
 
-void (*probe__runner(probe_op op))(pctx *c, const pnode *n, uint8_t *state)
+prunner probe__runner(probe_op op)
 {
-    static void (*const runners[PROBE_OP_COUNT])(pctx *, const pnode *, uint8_t *) = {
-        [PROBE_COUNT] = run_count, [PROBE_SUM] = run_sum,           [PROBE_MIN] = run_extreme,
-        [PROBE_MAX] = run_extreme, [PROBE_STATS] = run_stats,       [PROBE_QUANTILES] = run_quantiles,
-        [PROBE_VALUE] = run_rows,  [PROBE_DISTINCT] = run_distinct, [PROBE_FIRST] = run_rows,
-        [PROBE_LAST] = run_rows,   [PROBE_TOP] = run_rows,          [PROBE_GROUP] = run_group,
-        [PROBE_PAIR] = run_pair,   [PROBE_TIMELINE] = run_timeline, [PROBE_FILTER] = run_filter,
+    static const prunner runners[PROBE_OP_COUNT] = {
+        [PROBE_COUNT] = run_count,      [PROBE_SUM] = run_sum,           [PROBE_MIN] = run_extreme,
+        [PROBE_MAX] = run_extreme,      [PROBE_STATS] = run_stats,       [PROBE_QUANTILES] = run_quantiles,
+        [PROBE_VALUE] = run_rows,       [PROBE_DISTINCT] = run_distinct, [PROBE_FIRST] = run_rows,
+        [PROBE_LAST] = run_rows,        [PROBE_TOP] = run_rows,          [PROBE_GROUP] = run_group,
+        [PROBE_PAIR] = probe__pair_run, [PROBE_TIMELINE] = run_timeline, [PROBE_FILTER] = run_filter,
         [PROBE_EACH] = run_each,
     };
     return runners[op];
 }
 
-void probe__run(pctx *c, const pblock *b, uint8_t *state)
+static __attribute__((noinline)) bool holds(pctx *c, const px *where) { return pv_true(probe__value(c, where)); }
+
+static void run_where(pctx *c, const pnode *n, uint8_t *state)
+{
+    if (holds(c, n->where)) n->run(c, n, state);
+}
+
+/* Runs a node whose event it is. */
+static inline void run_node(pctx *c, const pnode *n, uint8_t *state)
+{
+    if (n->op == PROBE_COUNT && !n->where)
+        ++*(uint64_t *)state;
+    else if (!n->where || holds(c, n->where))
+        n->run(c, n, state);
+}
+
+void probe__run_all(pctx *c, const pblock *b, uint8_t *state)
 {
     uint64_t on = c->kind->on;
-    for (const pnode *n = b->node, *end = n + b->n; n < end; n++) {
-        if (!(n->on & on)) continue;
-        if (n->where && !pv_true(probe__value(c, n->where))) continue;
-        n->run(c, n, state + n->offset);
-    }
+    for (const pnode *n = b->node, *end = n + b->n; n < end; n++)
+        if (n->on & on) run_node(c, n, state + n->offset);
+}
+
+/* An event that may end the window. */
+static __attribute__((noinline)) void look_for_the_end(probe *p, const probe_kind *k)
+{
+    if (p->finished || !(p->finish_on & k->on)) return;
+    if (p->finish_where && !pv_true(probe__value(&p->ctx, p->finish_where))) return;
+    if (--p->finish_left == 0) p->finished = true;
 }
 
 void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
 {
     pctx *c = &p->ctx;
-    uint32_t stamp = c->stamp + 1;
-    if (stamp == 0) { /* the number went round: nothing in the cache may look new */
-        memset(p->cached, 0, p->n_field * sizeof *p->cached);
-        stamp = 1;
+    if (__builtin_expect(++c->stamp == 0, 0)) { /* the number went round: nothing in the cache may look new */
+        for (uint32_t i = 0; i < p->n_field; i++)
+            p->cell[i].stamp = 0;
+        c->stamp = 1;
     }
-    c->p = p;
     c->kind = k;
     c->ev = ev;
-    c->stamp = stamp;
     c->start = NULL;
     c->paired = c->has_time = false;
-    if (c->reader != r) {
+    if (__builtin_expect(c->reader != r, 0)) {
         c->reader = r;
         c->trace = nt_trace_info(r);
     }
     p->scratch_n = 0;
     p->order++;
-    probe__run(c, &p->keep, p->state);
-    if (!p->finished && (p->finish_on & k->on) && (!p->finish_where || pv_true(probe__value(c, p->finish_where))) &&
-        --p->finish_left == 0)
-        p->finished = true;
+    for (const ptop *t = k->top; t->run; t++)
+        t->run(c, t->node, t->state);
+    if (p->finish_on) look_for_the_end(p, k);
 }
 
 /* ---- kinds of events --------------------------------------------------------------------------------------------- */
@@ -280,6 +307,14 @@ static bool alias_is(const palias *a, const nt_kind *k)
         return false;
     if (a->id >= 0) return k->id == (uint64_t)a->id;
     return slice_eq_str(a->event, "*") || slice_eq(a->event, k->display) || slice_eq(a->event, k->name);
+}
+
+/* What runs a node of the top for events of a kind. */
+static prunner runner_of(const pnode *n, uint64_t on)
+{
+    if (n->where) return run_where;
+    if (n->op != PROBE_PAIR || (n->start & on && n->stop & on)) return n->run;
+    return n->start & on ? probe__pair_start : probe__pair_stop;
 }
 
 probe_kind *probe_bind(probe *p, const nt_kind *k)
@@ -295,18 +330,26 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
         p->kind = grown;
         p->cap_kind = cap;
     }
-    size_t n = p->n_field;
-    probe_kind *b = probe__alloc(p, sizeof *b + n * (sizeof *b->index + sizeof *b->missing + sizeof *b->place));
+    size_t n = p->n_field, n_top = p->keep.n;
+    probe_kind *b = probe__alloc(p, sizeof *b + (n_top + 1) * sizeof *b->top +
+                                        n * (sizeof *b->index + sizeof *b->missing + sizeof *b->place));
     if (!b) return NULL;
     b->on = on;
     b->kind = k;
-    b->missing = (uint64_t *)(b + 1);
+    ptop *top = b->top = (ptop *)(b + 1);
+    for (uint32_t i = 0; i < n_top; i++) {
+        const pnode *node = &p->keep.node[i];
+        if (node->on & on) *top++ = (ptop){runner_of(node, on), node, p->state + node->offset};
+    }
+    b->missing = (uint64_t *)(b->top + n_top + 1); /* behind the end mark, which is zero */
     b->index = (int32_t *)(b->missing + n);
     b->place = (pplace *)(b->index + n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         probe__place(k->schema, p->field[i], &b->index[i], &b->place[i]);
+        if (b->place[i].how == PF_NONE) b->lacks |= probe__field_bit((uint32_t)i);
+    }
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t t = 0; t < n && b->place[i].behind_text; t++)
+        for (uint32_t t = 0; t < n && b->place[i].how == PF_BEHIND_TEXT; t++)
             if (b->place[t].how == PF_TEXT16 && b->place[t].offset == b->place[i].offset) b->place[i].text = t;
     p->kind[p->n_kind++] = b;
     return b;
@@ -325,6 +368,7 @@ probe *probe_new(const probe_program *program, err *e)
     p->text_max = !program->text_max                       ? PROBE_TEXT_MAX
                   : program->text_max > PROBE_ROW_TEXT_MAX ? PROBE_ROW_TEXT_MAX
                                                            : program->text_max;
+    p->symbol_max = p->text_max < PROBE_SYMBOL_BYTES ? p->text_max : PROBE_SYMBOL_BYTES;
     p->each = program->each;
     p->each_arg = program->each_arg;
     p->addresses = program->addresses;
@@ -332,11 +376,11 @@ probe *probe_new(const probe_program *program, err *e)
     bool ok = probe__compile(p, program, e);
     if (ok) {
         size_t n = p->n_field ? p->n_field : 1;
-        p->cache = mem_calloc(n, sizeof *p->cache);
-        p->cached = mem_calloc(n, sizeof *p->cached);
+        p->cell = mem_calloc(n, sizeof *p->cell);
         p->scratch = mem_alloc(PROBE_SCRATCH);
         p->state = probe__alloc(p, p->keep.size + 8);
-        ok = p->cache && p->cached && p->scratch && p->state;
+        ok = p->cell && p->scratch && p->state;
+        p->ctx.p = p;
         if (!ok) (void)err_set(e, ERR_NO_MEMORY, "no memory for a program of reducers");
     }
     if (ok) return p;
@@ -353,10 +397,10 @@ void probe_free(probe *p)
         free(p->kind[i]);
     free(p->kind);
     probe__stacks_fini(p);
+    probe__symbols_fini(p);
     free(p->alias);
     free(p->field);
-    free(p->cache);
-    free(p->cached);
+    free(p->cell);
     free(p->scratch);
     buf_fini(&p->tmp);
     arena_free(&p->a);

@@ -6,57 +6,7 @@
 
 #include "probe/probe.h"
 #include "probe/tlv.h"
-
-static inline uint64_t probe__load64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-/* memcpy of few bytes: payloads and names are mostly shorter than a call is worth. */
-static inline void probe__copy(uint8_t *to, const uint8_t *from, uint32_t n)
-{
-    if (n > 64) {
-        memcpy(to, from, n);
-    } else if (n >= 8) {
-        uint64_t tail = probe__load64(from + n - 8);
-        for (uint32_t i = 0; i + 8 <= n; i += 8)
-            memcpy(to + i, from + i, 8);
-        memcpy(to + n - 8, &tail, 8);
-    } else {
-        for (uint32_t i = 0; i < n; i++)
-            to[i] = from[i];
-    }
-}
-
-/* ---- values ------------------------------------------------------------------------------------------------------ */
-typedef enum pv_type { PV_NULL, PV_BOOL, PV_INT, PV_FLOAT, PV_TEXT16, PV_TEXT8, PV_GUID, PV_STACK } pv_type;
-
-typedef struct pv {
-    uint8_t type; /* pv_type */
-    bool cut;     /* of a kept text: it was longer */
-    uint32_t n;   /* bytes of texts and GUIDs */
-    union {
-        int64_t i; /* PV_BOOL, PV_INT, PV_STACK: number of the stack */
-        double f;
-        const uint8_t *p; /* borrowed; of kept values: in the same allocation */
-    };
-} pv;
-
-static inline pv pv_null(void) { return (pv){.type = PV_NULL}; }
-static inline pv pv_int(int64_t i) { return (pv){.type = PV_INT, .i = i}; }
-static inline pv pv_float(double f) { return (pv){.type = PV_FLOAT, .f = f}; }
-static inline pv pv_bool(bool b) { return (pv){.type = PV_BOOL, .i = b}; }
-static inline bool pv_is_text(pv v) { return v.type == PV_TEXT16 || v.type == PV_TEXT8; }
-static inline bool pv_has_bytes(pv v) { return v.type >= PV_TEXT16 && v.type <= PV_GUID; }
-static inline bool pv_true(pv v) { return v.type == PV_BOOL && v.i != 0; }
-/* False: no number. */
-static inline bool pv_number(pv v, double *out)
-{
-    *out = v.type == PV_INT ? (double)v.i : v.f;
-    return v.type == PV_INT || v.type == PV_FLOAT;
-}
+#include "probe/value.h"
 
 /* ---- expressions ------------------------------------------------------------------------------------------------- */
 typedef enum px_op {
@@ -130,6 +80,7 @@ struct px {
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 typedef struct pnode pnode;
 struct pctx;
+typedef void (*prunner)(struct pctx *c, const pnode *n, uint8_t *state);
 
 typedef struct pcolumns {
     const px **e;
@@ -147,11 +98,12 @@ typedef struct pblock {
 struct pnode {
     uint64_t on;     /* bits of short names */
     const px *where; /* of a pair: NULL, see pair_where */
-    void (*run)(struct pctx *c, const pnode *n, uint8_t *state);
+    prunner run;
     uint32_t offset; /* of its state in the block of its parent */
     uint8_t op;      /* probe_op */
     bool nested, open;
     uint32_t *fields, n_fields; /* lazy: of its expressions */
+    uint64_t field_bits;        /* all of them, as probe__field_bit says */
     bool lazy;                  /* last: its rows can be made from the event alone */
     const px *e, *weight, *pair_where;
     pcolumns row, by, by_stop;
@@ -219,16 +171,34 @@ typedef struct pgroup pgroup;
 typedef struct ppair ppair;
 typedef struct ptimeline ptimeline;
 
-#define PROBE_KEY_SMALL 256 /* bytes of a key that need no buffer */
+#define PROBE_KEY_SMALL  256 /* bytes of a key that need no buffer */
+#define PROBE_NUMBER_KEY 9   /* bytes of a key of one number */
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 /* How a field is read: most are whole numbers at a place that is known when the kind is first seen. */
-typedef enum pfast { PF_NONE, PF_SLOW, PF_ARGUMENT, PF_I32, PF_U32, PF_I64, PF_TEXT16 } pfast;
+typedef enum pfast { PF_NONE, PF_SLOW, PF_ARGUMENT, PF_TEXT16, PF_BEHIND_TEXT, PF_I32, PF_U32, PF_I64 } pfast;
 typedef struct pplace {
     uint8_t how;                   /* pfast */
-    bool behind_text;              /* offset is that of the one text before it; then `behind` bytes from its end */
-    uint32_t offset, behind, text; /* text: the field that is that text, or UINT32_MAX; PF_ARGUMENT: offset of the key
-                                    * in the field's name */
+    uint8_t number;                /* PF_BEHIND_TEXT: PF_I32, PF_U32 or PF_I64 */
+    uint32_t offset, behind, text; /* PF_BEHIND_TEXT: offset is that of the one text before it, then come `behind` bytes
+                                    * from its end; text: the field that is that text, or UINT32_MAX.
+                                    * PF_ARGUMENT: offset of the key in the field's name */
 } pplace;
+
+/* The value of a field in the event with that stamp, and what is known of its texts. */
+typedef struct pcell {
+    pv v;
+    uint32_t stamp;
+    uint16_t symbols; /* how many texts of the field became symbols */
+    bool plain;       /* it has too many different ones */
+    uint32_t misses;
+} pcell;
+
+/* A node of the top that looks at a kind, and its state. */
+typedef struct ptop {
+    prunner run;
+    const pnode *node;
+    uint8_t *state;
+} ptop;
 
 struct probe_kind {
     uint64_t on; /* bits of the short names that mean it */
@@ -236,7 +206,28 @@ struct probe_kind {
     int32_t *index; /* of each field of the program in this kind; -1: not there */
     pplace *place;
     uint64_t *missing; /* how often it was asked for nevertheless */
+    ptop *top;         /* up to one without run */
+    uint64_t lacks;    /* which fields of the program are not there, as probe__field_bit says */
 };
+/* Fields as bits; those of many share the last one. */
+static inline uint64_t probe__field_bit(uint32_t ref) { return (uint64_t)1 << (ref < 63 ? ref : 63); }
+
+/* symbols.c: a text of a field that is kept once. */
+typedef struct psymbol {
+    uint64_t hash; /* probe__hash_text of it */
+    uint32_t n;
+    uint8_t text[]; /* UTF-16 */
+} psymbol;
+typedef struct psymbols {
+    const psymbol **slot;
+    uint32_t cap, n;
+} psymbols;
+#define PROBE_SYMBOLS_MAX  4096u
+#define PROBE_SYMBOL_BYTES 256u /* a longer text is none */
+static inline const psymbol *probe__symbol_of(pv v)
+{
+    return (const psymbol *)(const void *)(v.p - offsetof(psymbol, text));
+}
 
 typedef struct pstacks {
     uint32_t n, cap;
@@ -275,8 +266,8 @@ struct probe {
     uint32_t n_alias;
     slice *field; /* names of all fields that expressions use */
     uint32_t n_field;
-    pv *cache;
-    uint32_t *cached; /* stamp of the event that the cache is of */
+    pcell *cell; /* of each field */
+    psymbols symbols;
     pblock keep;
     uint8_t *state; /* of keep */
     uint64_t finish_on;
@@ -290,8 +281,9 @@ struct probe {
     uint32_t n_kind, cap_kind;
     pstacks stacks;
     size_t memory, memory_max;
-    uint32_t text_max; /* bytes of a text in a row, as the stream has it */
-    uint64_t refused;  /* allocations past memory_max */
+    uint32_t text_max;   /* bytes of a text in a row, as the stream has it */
+    uint32_t symbol_max; /* bytes of a text that may become a symbol */
+    uint64_t refused;    /* allocations past memory_max */
     uint64_t scratch_full;
     uint8_t *scratch; /* texts that expressions make, until the next event */
     uint32_t scratch_n;
@@ -309,7 +301,16 @@ void probe__free(probe *p, void *v, size_t n);
 bool probe__charge(probe *p, size_t n); /* for memory that is not allocated here */
 void probe__init(probe *p, const pblock *b, uint8_t *state);
 void probe__fini(probe *p, const pblock *b, uint8_t *state);
-void probe__run(pctx *c, const pblock *b, uint8_t *state);
+void probe__run_all(pctx *c, const pblock *b, uint8_t *state);
+/* Runs the nodes of a block whose event it is. */
+static inline void probe__run(pctx *c, const pblock *b, uint8_t *state)
+{
+    const pnode *n = b->node;
+    if (b->n == 1 && !n->where && (n->on & c->kind->on)) /* mostly the last thing that the caller does */
+        n->run(c, n, state + n->offset);
+    else
+        probe__run_all(c, b, state);
+}
 /* Adds the state from to the state into; from is not changed. */
 void probe__merge(probe *p, const pblock *b, uint8_t *into, const uint8_t *from);
 /* Ticks to ns since the session's start; nearly every stream has ticks of 1 ns. */
@@ -346,7 +347,11 @@ uint32_t probe__field(probe *p, slice name);
 
 /* expr_eval.c */
 pv probe__eval(pctx *c, const px *x);
+bool probe__same_text(pv a, pv b); /* both texts, of any encoding */
+
+/* fields.c */
 pv probe__field_slow(pctx *c, uint32_t ref);
+pv probe__field_text(pctx *c, uint32_t ref); /* PF_TEXT16, not in its cell yet */
 /* The place of a field of the program in a kind, and its index there (-1: none). LIST.KEY, where LIST is an array of
  * Key/Value texts, is the value of that key; its index is that of the list. */
 void probe__place(const nt_schema *s, slice name, int32_t *index, pplace *out);
@@ -355,18 +360,20 @@ static inline pv probe__field_value(pctx *c, uint32_t ref)
 {
     const pplace *f = &c->kind->place[ref];
     const slice *b = &c->ev->payload;
-    if (!f->behind_text && (f->how == PF_I32 || f->how == PF_U32) && f->offset + 4 <= b->n) {
-        uint32_t v;
-        memcpy(&v, b->p + f->offset, sizeof v);
-        return pv_int(f->how == PF_I32 ? (int64_t)(int32_t)v : (int64_t)v);
-    }
-    if (!f->behind_text && f->how == PF_I64 && f->offset + 8 <= b->n) {
-        int64_t v;
-        memcpy(&v, b->p + f->offset, sizeof v);
-        return pv_int(v);
-    }
-    if (c->p->cached[ref] == c->stamp) return c->p->cache[ref];
-    return probe__field_slow(c, ref);
+    if (f->how == PF_I32 && f->offset + 4 <= b->n) return pv_int((int32_t)probe__load32(b->p + f->offset));
+    const pcell *cell = &c->p->cell[ref];
+    if (cell->stamp == c->stamp) return cell->v;
+    return f->how == PF_TEXT16 ? probe__field_text(c, ref) : probe__field_slow(c, ref);
+}
+
+/* A whole number of a fixed place, as keys mostly are, without a value around it. */
+static inline bool probe__is_int(const pctx *c, const px *x, int64_t *out)
+{
+    if (x->op != PX_FIELD) return false;
+    const pplace *f = &c->kind->place[x->ref];
+    if (f->how != PF_I32 || f->offset + 4 > c->ev->payload.n) return false;
+    *out = (int32_t)probe__load32(c->ev->payload.p + f->offset);
+    return true;
 }
 
 static inline pv probe__value(pctx *c, const px *x)
@@ -374,7 +381,7 @@ static inline pv probe__value(pctx *c, const px *x)
     if (x->op == PX_FIELD) return probe__field_value(c, x->ref);
     if (x->op == PX_CAPTURED && c->start) return c->start[x->ref];
     if (x->op == PX_DURATION && c->paired) return pv_int(c->duration_ns);
-    return x->op == PX_LITERAL ? x->value : probe__eval(c, x);
+    return probe__eval(c, x);
 }
 bool probe__text_utf8(pv v, buf *out);
 /* sql.c: the statement without its values, comments and needless blanks into out[cap], cap >= 4; what does not fit ends
@@ -385,10 +392,14 @@ uint32_t probe__sql_plain(slice sql, uint8_t *out, uint32_t cap);
 void probe__tlv_value(pv v, buf *out, buf *tmp);
 
 /* Which function runs a reducer. */
-void (*probe__runner(probe_op op))(pctx *c, const pnode *n, uint8_t *state);
+prunner probe__runner(probe_op op);
 
 /* compile.c */
 bool probe__compile(probe *p, const probe_program *program, err *e);
+
+/* symbols.c: a symbol for a text that has none; NULL: it gets none. */
+const psymbol *probe__symbol_make(probe *p, pcell *field, const uint8_t *text, uint32_t n, uint64_t hash);
+void probe__symbols_fini(probe *p);
 
 /* rows.c */
 /* The values of cols now. reuse (may be NULL) is taken over: used again or freed. NULL: past the memory cap. */
@@ -439,7 +450,9 @@ typedef struct pentry {
     uint64_t n;
     bool partial;
     uint32_t key_n;
-    uint8_t state[]; /* the block, then the key */
+    uint64_t born;         /* number of its first event */
+    const uint8_t *symbol; /* the text of the symbol that the key is, once it was met as one */
+    uint8_t state[];       /* the block, then the key */
 } pentry;
 struct pgroup {
     pentry **slot;
@@ -476,6 +489,19 @@ static inline uint64_t probe__mixed(uint64_t h)
     h *= 0xD6E8FEB86659FD93ull;
     return (h ^ h >> 29) | 1;
 }
+/* The hash of a text or GUID of n bytes, of which the words of 8 bytes were mixed into h (the last one filled up with
+ * zeros), beginning with the seed. */
+static inline uint64_t probe__hash_end(uint64_t h, uint32_t n, uint8_t type)
+{
+    return probe__mixed(h ^ ((uint64_t)n << 8 | type));
+}
+/* Numbers that follow one another are spread evenly. Two of a type with the same hash differ in their low 56 bits. */
+static inline uint64_t probe__hash_word(uint8_t type, int64_t i)
+{
+    uint64_t h = ((uint64_t)i ^ (uint64_t)type << 56) * PROBE_KEY_SEED;
+    return (h >> 32 | h << 32) | 1;
+}
+static inline uint64_t probe__hash_number(pv v) { return probe__hash_word(v.type, v.i); }
 static inline void probe__key(pctx *c, const pcolumns *cols, pkey *k)
 {
     pv v = cols->n == 1 ? probe__value(c, cols->e[0]) : pv_null();
@@ -487,8 +513,8 @@ static inline void probe__key(pctx *c, const pcolumns *cols, pkey *k)
     k->form = PK_WORD;
     k->word[0] = v.type | (uint64_t)v.i << 8;
     k->word[1] = (uint64_t)v.i >> 56;
-    k->n = 9;
-    k->hash = probe__mixed(probe__mix(PROBE_KEY_SEED ^ v.type, (uint64_t)v.i));
+    k->n = PROBE_NUMBER_KEY;
+    k->hash = probe__hash_number(v);
 }
 /* Where a hash begins to look in a table of cap places; the lowest bit of every hash is set. */
 static inline uint32_t probe__home(uint64_t hash, uint32_t cap) { return (uint32_t)(hash >> 4) & (cap - 1); }
@@ -503,12 +529,7 @@ static inline bool probe__key_is(const uint8_t *stored, const pkey *k)
     if (k->form == PK_TEXT) {
         const uint8_t *p = k->one.p;
         uint32_t n = k->one.n;
-        if (*stored != k->one.type) return false;
-        stored += 5;
-        if (n < 8) return memcmp(stored, p, n) == 0;
-        for (uint32_t i = 0; i + 8 <= n; i += 8)
-            if (probe__load64(stored + i) != probe__load64(p + i)) return false;
-        return probe__load64(stored + n - 8) == probe__load64(p + n - 8);
+        return *stored == k->one.type && probe__same(stored + 5, p, n);
     }
     return memcmp(stored, k->p, k->n) == 0;
 }
@@ -516,7 +537,10 @@ static inline const uint8_t *probe__entry_key(const pnode *n, const pentry *e) {
 uint64_t probe__hash_value(pv v);
 
 /* pair.c */
-void probe__pair_run(pctx *c, const pnode *n, ppair **s, uint8_t *kids);
+/* The state of a pair is its ppair and then its children's. An event of a kind that is a start, a stop, or both. */
+void probe__pair_start(pctx *c, const pnode *n, uint8_t *state);
+void probe__pair_stop(pctx *c, const pnode *n, uint8_t *state);
+void probe__pair_run(pctx *c, const pnode *n, uint8_t *state);
 void probe__pair_fini(probe *p, ppair **s);
 void probe__pair_merge(probe *p, ppair **into, const ppair *from);
 /* Is a start of the top's pair of that name open under the keys that the running event has? */
@@ -528,15 +552,16 @@ typedef struct pwait {
     prow *row;
 } pwait;
 typedef struct pslot {
-    uint64_t hash;
-    uint32_t key_n;
-    uint8_t *key; /* of a long one; key_room bytes */
-    uint64_t small[2];
+    uint64_t hash; /* 0: empty */
     pwait *top;
+    uint64_t small[2];
+    uint8_t *key; /* of a long one; key_room bytes */
+    uint32_t key_n;
 } pslot;
 struct ppair {
     pslot *slot;
     uint32_t cap, used, n_open;
+    uint32_t limit; /* of used, before the table grows */
     pwait *spare;
     uint64_t pairs, unmatched, replaced, dropped, keyless;
     uint64_t open_elsewhere; /* of states that were merged into this one */

@@ -22,140 +22,11 @@ bool probe__text_utf8(pv v, buf *out)
 }
 
 /* ---- values of the event ----------------------------------------------------------------------------------------- */
-static pv of_bytes(pv_type type, slice s)
-{
-    pv v = {.type = (uint8_t)type, .n = (uint32_t)s.n};
-    v.p = s.n ? s.p : (const uint8_t *)"";
-    return v;
-}
-
-static pv of_value(const nt_value *v)
-{
-    if (v->bad) return pv_null();
-    switch (v->type) {
-    case NT_BOOL: return pv_bool(v->u != 0);
-    case NT_CHAR:
-    case NT_UINT: return pv_int((int64_t)v->u);
-    case NT_INT:
-    case NT_FILETIME: return pv_int(v->i);
-    case NT_FLOAT: return pv_float(v->f);
-    case NT_STR16: return of_bytes(PV_TEXT16, v->raw);
-    case NT_STR8: return of_bytes(PV_TEXT8, v->raw);
-    case NT_GUID: return of_bytes(PV_GUID, v->raw);
-    case NT_NONE:
-    case NT_DECIMAL:
-    case NT_BYTES:
-    case NT_STRUCT:
-    case NT_ARRAY: break;
-    }
-    return pv_null();
-}
-
-/* The NUL unit of a UTF-16 text; NULL: none before the end. */
-static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
-{
-    for (; end - p >= 8; p += 8) {
-        uint64_t v;
-        memcpy(&v, p, sizeof v);
-        v = (v - 0x0001000100010001u) & ~v & 0x8000800080008000u;
-        if (v) return p + (size_t)(__builtin_ctzll(v) / 16) * 2; /* the lowest mark is a true one */
-    }
-    for (; end - p >= 2; p += 2)
-        if (!p[0] && !p[1]) return p;
-    return NULL;
-}
-
-/* A text at a known place, or what stands behind one. False: the payload is shorter. */
-static bool quick(pctx *c, const pplace *f, pv *out)
-{
-    const slice b = c->ev->payload;
-    if (f->offset > b.n) return false;
-    const uint8_t *from = b.p + f->offset, *end = b.p + b.n;
-    if (f->behind_text || f->how == PF_TEXT16) {
-        const uint8_t *nul;
-        if (f->text != UINT32_MAX) { /* most often looked at already */
-            pv text = probe__field_value(c, f->text);
-            nul = text.type == PV_TEXT16 ? text.p + text.n : NULL;
-        } else
-            nul = nul16(from, end);
-        if (!nul) return false;
-        if (!f->behind_text) {
-            *out = of_bytes(PV_TEXT16, slice_of(from, (size_t)(nul - from)));
-            return true;
-        }
-        from = nul + 2 + f->behind;
-    }
-    if (f->how == PF_I64) {
-        int64_t wide;
-        if (end - from < (ptrdiff_t)sizeof wide) return false;
-        memcpy(&wide, from, sizeof wide);
-        *out = pv_int(wide);
-        return true;
-    }
-    uint32_t narrow;
-    if (end - from < (ptrdiff_t)sizeof narrow) return false;
-    memcpy(&narrow, from, sizeof narrow);
-    *out = pv_int(f->how == PF_I32 ? (int64_t)(int32_t)narrow : (int64_t)narrow);
-    return true;
-}
-
-/* Whether a field is a list of structs of a Key and a Value: what DiagnosticSource and the loggers call arguments. */
-static bool is_arguments(const nt_field *f)
-{
-    const nt_field *item = f->wire == NT_W_ARRAY ? f->sub : NULL;
-    return item && item->wire == NT_W_STRUCT && item->n_sub == 2 && item->sub[0].wire == NT_W_UTF16Z &&
-           item->sub[1].wire == NT_W_UTF16Z && slice_eq_str(item->sub[0].name, "Key") &&
-           slice_eq_str(item->sub[1].name, "Value");
-}
-
-static bool place_argument(const nt_schema *s, slice name, int32_t *index, pplace *out)
-{
-    for (size_t i = 1; i + 1 < name.n; i++) {
-        if (name.p[i] != '.') continue;
-        int32_t list = nt_field_index(s, slice_of(name.p, i));
-        if (list < 0 || !is_arguments(&s->flat[list])) continue;
-        *index = list;
-        *out = (pplace){.how = PF_ARGUMENT, .offset = (uint32_t)i + 1, .text = UINT32_MAX};
-        return true;
-    }
-    return false;
-}
-
-static void place_field(const nt_schema *s, int32_t index, pplace *out)
-{
-    static const uint8_t hows[NT_W_COUNT] = {[NT_W_I32] = PF_I32, [NT_W_U32] = PF_U32,      [NT_W_I64] = PF_I64,
-                                             [NT_W_U64] = PF_I64, [NT_W_FILETIME] = PF_I64, [NT_W_UTF16Z] = PF_TEXT16};
-    *out = (pplace){.how = index < 0 ? PF_NONE : PF_SLOW, .text = UINT32_MAX};
-    if (index < 0 || s->n_bool32) return; /* the size of booleans depends on the payload */
-    const nt_field *f = &s->flat[index];
-    uint8_t how = hows[f->wire];
-    if (!how || f->count_slot != NT_NO_SLOT) return;
-    if (f->offset != NT_VARIES) {
-        *out = (pplace){.how = how, .offset = f->offset, .text = UINT32_MAX};
-        return;
-    }
-    uint32_t behind = 0;
-    const nt_field *g = f;
-    while (g > s->flat && (--g)->offset == NT_VARIES) {
-        if (g->size == NT_VARIES) return;
-        behind += g->size;
-    }
-    if (g->offset == NT_VARIES || g->wire != NT_W_UTF16Z || how == PF_TEXT16) return;
-    *out = (pplace){.how = how, .behind_text = true, .offset = g->offset, .behind = behind, .text = UINT32_MAX};
-}
-
-void probe__place(const nt_schema *s, slice name, int32_t *index, pplace *out)
-{
-    *index = s ? nt_field_index(s, name) : -1;
-    if (s && *index < 0 && place_argument(s, name, index, out)) return;
-    place_field(s, *index, out);
-}
-
 static pv guid(const uint8_t *g)
 {
     static const uint8_t zero[16];
     if (!g || memcmp(g, zero, sizeof zero) == 0) return pv_null();
-    return of_bytes(PV_GUID, slice_of(g, 16));
+    return pv_bytes(PV_GUID, slice_of(g, 16));
 }
 
 static pv stack_value(pctx *c)
@@ -224,58 +95,13 @@ static int compare_text(pv a, pv b)
     }
 }
 
-static bool same_text(pv a, pv b)
+bool probe__same_text(pv a, pv b)
 {
     if (a.type == b.type) return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
     return compare_text(a, b) == 0;
 }
 
 /* The end of the UTF-16 text at p, behind its NUL, in *next; false: none before the end. */
-static bool text_at(const uint8_t *p, const uint8_t *end, slice *text, const uint8_t **next)
-{
-    const uint8_t *nul = nul16(p, end);
-    if (!nul) return false;
-    *text = slice_of(p, (size_t)(nul - p));
-    *next = nul + 2;
-    return true;
-}
-
-/* The value of a key in a list of Key/Value texts; null when it is not there. The last one counts. */
-static pv argument(pctx *c, uint32_t ref, const nt_value *list)
-{
-    const slice name = c->p->field[ref];
-    const uint32_t at = c->kind->place[ref].offset;
-    const pv wanted = of_bytes(PV_TEXT8, slice_of(name.p + at, name.n - at));
-    const uint8_t *p = list->raw.p, *end = p + list->raw.n;
-    pv found = pv_null();
-    for (uint32_t left = list->count; left > 0; left--) {
-        slice key, value;
-        if (!text_at(p, end, &key, &p) || !text_at(p, end, &value, &p)) break;
-        if (same_text(of_bytes(PV_TEXT16, key), wanted)) found = of_bytes(PV_TEXT16, value);
-    }
-    return found;
-}
-
-pv probe__field_slow(pctx *c, uint32_t ref)
-{
-    probe *p = c->p;
-    if (p->cached[ref] == c->stamp) return p->cache[ref];
-    nt_value v;
-    const pplace *f = &c->kind->place[ref];
-    pv out = pv_null();
-    bool there;
-    if (f->how > PF_ARGUMENT)
-        there = quick(c, f, &out);
-    else {
-        there = f->how != PF_NONE && nt_get(c->ev->kind->schema, c->ev->payload, (uint32_t)c->kind->index[ref], &v);
-        if (there) out = f->how == PF_ARGUMENT ? argument(c, ref, &v) : of_value(&v);
-    }
-    if (!there && !c->looking_back) c->kind->missing[ref]++;
-    p->cached[ref] = c->stamp;
-    p->cache[ref] = out;
-    return out;
-}
-
 static bool starts(units text, pv part)
 {
     units y = units_of(part);
@@ -296,7 +122,7 @@ static pv contains(pv text, pv part, bool at_end)
             pv tail = text;
             tail.p = x.p;
             tail.n = (uint32_t)(x.end - x.p);
-            if (same_text(tail, part)) return pv_bool(true);
+            if (probe__same_text(tail, part)) return pv_bool(true);
         } else if (starts(rest, part))
             return pv_bool(true);
         if (unit(&x) < 0) return pv_bool(false);
@@ -337,7 +163,7 @@ static pv lower(pctx *c, pv v)
     for (uint32_t i = 0; i < v.n; i++)
         out[i] =
             v.type == PV_TEXT16 && (i % 2 == 1 || (i + 1 < v.n && v.p[i + 1] != 0)) ? v.p[i] : (uint8_t)tolower(v.p[i]);
-    return of_bytes((pv_type)v.type, slice_of(out, v.n));
+    return pv_bytes((pv_type)v.type, slice_of(out, v.n));
 }
 
 static pv enum_name(pctx *c, const px *x)
@@ -352,7 +178,7 @@ static pv enum_name(pctx *c, const px *x)
     uint8_t *out = scratch(c, b->n);
     if (!out) return pv_null();
     memcpy(out, b->p, b->n);
-    return of_bytes(PV_TEXT8, slice_of(out, b->n));
+    return pv_bytes(PV_TEXT8, slice_of(out, b->n));
 }
 
 /* What does not fit is cut: a statement of that length is told apart by its beginning. */
@@ -366,7 +192,7 @@ static pv sql(pctx *c, pv v)
     if (!out) return pv_null();
     uint32_t n = probe__sql_plain(buf_view(b), out, SQL_BYTES);
     c->p->scratch_n -= SQL_BYTES - n;
-    return of_bytes(PV_TEXT8, slice_of(out, n));
+    return pv_bytes(PV_TEXT8, slice_of(out, n));
 }
 
 static pv hex(pctx *c, pv v)
@@ -374,7 +200,7 @@ static pv hex(pctx *c, pv v)
     uint8_t *out = v.type == PV_INT ? scratch(c, 19) : NULL;
     if (!out) return pv_null();
     int n = snprintf((char *)out, 19, "0x%" PRIx64, (uint64_t)v.i);
-    return of_bytes(PV_TEXT8, slice_of(out, (size_t)n));
+    return pv_bytes(PV_TEXT8, slice_of(out, (size_t)n));
 }
 
 static pv to_number(pctx *c, pv v)
@@ -415,7 +241,7 @@ static int compare(pv a, pv b)
 static pv equal(pv a, pv b, bool wanted)
 {
     if (a.type == PV_NULL || b.type == PV_NULL) return pv_null();
-    if (pv_is_text(a) && pv_is_text(b)) return pv_bool(same_text(a, b) == wanted);
+    if (pv_is_text(a) && pv_is_text(b)) return pv_bool(probe__same_text(a, b) == wanted);
     int d = compare(a, b);
     return d == -2 ? pv_null() : pv_bool((d == 0) == wanted);
 }
@@ -544,8 +370,8 @@ static pv property(pctx *c, uint8_t op)
     case PX_ACTIVITY: return guid(c->ev->activity);
     case PX_RELATED: return guid(c->ev->related);
     case PX_STACK: return stack_value(c);
-    case PX_PROVIDER: return of_bytes(PV_TEXT8, k->provider);
-    case PX_EVENT: return of_bytes(PV_TEXT8, k->display);
+    case PX_PROVIDER: return pv_bytes(PV_TEXT8, k->provider);
+    case PX_EVENT: return pv_bytes(PV_TEXT8, k->display);
     case PX_ID: return pv_int(k->id);
     case PX_VERSION: return pv_int(k->version);
     case PX_LEVEL: return pv_int(k->level);

@@ -5,7 +5,8 @@
 
 #include "probe/engine.h"
 
-#define FIRST_SLOTS 16u
+#define FIRST_SLOTS 64u
+#define ROOMY_SLOTS 1024u /* up to here a quarter of the slots is used, then half: collisions cost more than memory */
 
 void probe__key_put(buf *b, pv v)
 {
@@ -82,12 +83,12 @@ static uint64_t load_few(const uint8_t *p, uint32_t n)
 
 static uint64_t hash_text(const uint8_t *p, uint32_t n, uint8_t type)
 {
-    uint64_t h = PROBE_KEY_SEED ^ ((uint64_t)n << 8 | type);
+    uint64_t h = PROBE_KEY_SEED;
     uint32_t i = 0;
     for (; i + 8 <= n; i += 8)
         h = probe__mix(h, probe__load64(p + i));
-    if (i < n) h = probe__mix(h, n >= 8 ? probe__load64(p + n - 8) : load_few(p, n));
-    return probe__mixed(h);
+    if (i < n) h = probe__mix(h, load_few(p + i, n - i));
+    return probe__hash_end(h, n, type);
 }
 
 void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k)
@@ -101,14 +102,14 @@ void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k)
             k->word[0] = v.type | i << 8;
             k->word[1] = i >> 56;
             k->n = v.type == PV_NULL ? 1 : 9;
-            k->hash = probe__mixed(probe__mix(PROBE_KEY_SEED ^ v.type, i));
+            k->hash = probe__hash_number(v);
             return;
         }
         if (v.n + 5 <= PROBE_KEY_SMALL) {
             k->form = PK_TEXT;
             k->one = v;
             k->n = v.n + 5;
-            k->hash = hash_text(v.p, v.n, v.type);
+            k->hash = v.symbol ? probe__symbol_of(v)->hash : hash_text(v.p, v.n, v.type);
             return;
         }
     }
@@ -255,7 +256,7 @@ static __attribute__((noinline)) pentry *new_entry(probe *p, const pnode *n, pgr
         if (g->n >= n->max) return NULL;
         slot = find(n, g, k);
     }
-    if ((g->n + 1) * 2 > g->cap) {
+    if ((g->n + 1) * (g->cap < ROOMY_SLOTS ? 4 : 2) > g->cap) {
         if (!rehash(p, g, 2 * g->cap)) return NULL;
         slot = find(n, g, k);
     }
@@ -264,6 +265,8 @@ static __attribute__((noinline)) pentry *new_entry(probe *p, const pnode *n, pgr
     e->hash = k->hash;
     e->key_n = k->n;
     e->partial = g->evicted > 0 || g->refused > 0;
+    e->born = p->order;
+    e->symbol = k->form == PK_TEXT && k->one.symbol ? k->one.p : NULL;
     probe__key_store(e->state + n->kids.size, k);
     g->n++;
     return *slot = e;
@@ -275,28 +278,54 @@ static inline pentry *entry_of(probe *p, const pnode *n, pgroup **at, const pkey
     return e ? e : new_entry(p, n, at, k);
 }
 
-void probe__group_add(pctx *c, const pnode *n, pgroup **at)
+/* Any key, and one that is not there yet. NULL: past a cap. */
+static __attribute__((noinline)) pentry *entry_now(pctx *c, const pnode *n, pgroup **at)
 {
-    probe *p = c->p;
     pkey key;
     probe__key(c, &n->by, &key);
-    double weight = 1;
-    pentry *e = entry_of(p, n, at, &key);
-    if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
-    if (e) {
-        e->n++;
-        e->weight += weight;
-        probe__run(c, &n->kids, e->state);
-        return;
-    }
-    if (!*at) return;
-    pgroup *g = *at;
-    uint8_t *other = other_of(p, n, g);
+    pentry *e = entry_of(c->p, n, at, &key);
+    if (e && !e->symbol && key.form == PK_TEXT && key.one.symbol) e->symbol = key.one.p;
+    return e;
+}
+
+/* The entry of a symbol. NULL: look for it by its bytes. */
+static inline pentry *entry_of_symbol(const pgroup *g, pv v)
+{
+    uint64_t hash = probe__symbol_of(v)->hash;
+    uint32_t i = probe__home(hash, g->cap);
+    pentry *e;
+    while ((e = g->slot[i]) && e->symbol != v.p)
+        i = (i + 1) & (g->cap - 1);
+    return e;
+}
+
+/* The key holds a place no more; its events count in `other`. */
+static __attribute__((noinline)) void add_to_other(pctx *c, const pnode *n, pgroup *g, double weight)
+{
+    uint8_t *other = other_of(c->p, n, g);
     g->refused++;
     if (!other) return;
     g->other_n++;
     g->other_weight += weight;
     probe__run(c, &n->kids, other);
+}
+
+void probe__group_add(pctx *c, const pnode *n, pgroup **at)
+{
+    pentry *e = NULL;
+    if (n->by.n == 1 && *at && (*at)->cap) { /* most groups are by a name */
+        pv v = probe__value(c, n->by.e[0]);
+        if (v.symbol) e = entry_of_symbol(*at, v);
+    }
+    if (!e) e = entry_now(c, n, at);
+    double weight = 1;
+    if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
+    if (e) {
+        e->n++;
+        e->weight += weight;
+        probe__run(c, &n->kids, e->state);
+    } else if (*at)
+        add_to_other(c, n, *at, weight);
 }
 
 void probe__group_fini(probe *p, const pnode *n, pgroup **at)

@@ -18,18 +18,46 @@ static inline pslot *find(const ppair *s, const pkey *k)
     }
 }
 
+/* The slot of one whole number, where it is or would be. */
+static inline pslot *find_number(const ppair *s, int64_t key)
+{
+    const uint64_t hash = probe__hash_word(PV_INT, key), low = PV_INT | (uint64_t)key << 8;
+    const uint32_t mask = s->cap - 1;
+    pslot *at = &s->slot[probe__home(hash, s->cap)];
+    while (at->hash != 0 && !(at->hash == hash && at->small[0] == low))
+        at = at < s->slot + mask ? at + 1 : s->slot;
+    return at;
+}
+
+static inline void take_number(ppair *s, pslot *at, int64_t key)
+{
+    at->hash = probe__hash_word(PV_INT, key);
+    at->small[0] = PV_INT | (uint64_t)key << 8;
+    at->small[1] = (uint64_t)key >> 56;
+    at->key_n = PROBE_NUMBER_KEY;
+    s->used++;
+}
+
+/* Is the key of cols now one whole number? */
+static inline bool is_number(pctx *c, const pcolumns *cols, int64_t *key)
+{
+    if (cols->n != 1) return false;
+    if (__builtin_expect(probe__is_int(c, cols->e[0], key), 1)) return true;
+    pv v = probe__value(c, cols->e[0]);
+    *key = v.i;
+    return v.type == PV_INT;
+}
+
 static void key_free(probe *p, pslot *s)
 {
     if (s->key) probe__free(p, s->key, probe__key_room(s->key_n));
     s->key = NULL;
 }
 
-/* Takes a slot out: those behind it that it had pushed on move up. */
-static void slot_free(probe *p, ppair *s, pslot *at)
+/* Fills the hole that a slot leaves: those behind it that it had pushed on move up. */
+static __attribute__((noinline)) void close_hole(ppair *s, uint32_t hole)
 {
-    uint32_t mask = s->cap - 1, hole = (uint32_t)(at - s->slot);
-    key_free(p, at);
-    s->used--;
+    uint32_t mask = s->cap - 1;
     for (uint32_t i = (hole + 1) & mask; s->slot[i].hash; i = (i + 1) & mask) {
         uint32_t home = probe__home(s->slot[i].hash, s->cap);
         if (((i - home) & mask) < ((i - hole) & mask)) continue; /* would stand before its home */
@@ -37,6 +65,20 @@ static void slot_free(probe *p, ppair *s, pslot *at)
         hole = i;
     }
     s->slot[hole] = (pslot){0};
+}
+
+/* Takes a slot out. */
+static inline void slot_free(probe *p, ppair *s, pslot *at)
+{
+    if (__builtin_expect(at->key != NULL, 0)) key_free(p, at);
+    s->used--;
+    const pslot *next = at + 1 < s->slot + s->cap ? at + 1 : s->slot;
+    if (next->hash) {
+        close_hole(s, (uint32_t)(at - s->slot));
+        return;
+    }
+    at->hash = 0;
+    at->top = NULL;
 }
 
 /* Gives every slot a new place in a table of that size. */
@@ -47,6 +89,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
     if (!slot) return false;
     s->slot = slot;
     s->cap = cap;
+    s->limit = cap / 2;
     s->used = 0;
     for (uint32_t i = 0; i < old_cap; i++) {
         if (!old[i].hash) continue;
@@ -60,7 +103,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
 
 static bool room(probe *p, ppair *s)
 {
-    if (s->cap && (s->used + 1) * 2 <= s->cap) return true;
+    if (s->used < s->limit) return true;
     return rehash(p, s, s->cap ? 2 * s->cap : FIRST_SLOTS);
 }
 
@@ -75,82 +118,143 @@ static void open_free(probe *p, ppair *s, pwait *o, bool keep)
     probe__free(p, o, sizeof *o);
 }
 
-static void begin(pctx *c, const pnode *n, ppair *s)
+/* Is the start's place free? It is made so when it may be. */
+static __attribute__((noinline)) bool make_way(probe *p, const pnode *n, ppair *s, pslot *at)
+{
+    if (!n->nested) {
+        pwait *o = at->top;
+        at->top = NULL;
+        s->n_open--;
+        s->replaced++;
+        open_free(p, s, o, true);
+        return true;
+    }
+    uint32_t depth = 0;
+    for (const pwait *o = at->top; o && depth < SPARE_MAX; o = o->next)
+        depth++;
+    return depth < SPARE_MAX;
+}
+
+/* Keeps what of the start is wanted. A row that was used before has room for all but texts. */
+static inline bool capture(pctx *c, const pnode *n, pwait *o)
+{
+    prow *r = o->row;
+    const px **e = n->captured.e, **end = e + n->captured.n;
+    for (pv *to = r ? r->v : NULL; to && e < end; e++) {
+        pv v = probe__value(c, *e);
+        if (__builtin_expect(pv_has_bytes(v) && !v.symbol, 0)) break;
+        *to++ = v;
+    }
+    if (__builtin_expect(e < end, 0)) {
+        o->row = r = probe__row(c, &n->captured, r);
+        return r != NULL;
+    }
+    r->order = c->p->order;
+    return true;
+}
+
+/* The start waits at that slot, which has its key already. False: dropped. */
+static inline bool wait_at(pctx *c, const pnode *n, ppair *s, pslot *at)
 {
     probe *p = c->p;
-    pkey key;
-    if (!room(p, s)) {
-        s->dropped++;
-        return;
+    pwait *o = s->spare;
+    if (s->n_open >= PROBE_OPEN_MAX) return false;
+    if (o)
+        s->spare = o->next;
+    else
+        o = probe__alloc(p, sizeof *o);
+    if (!o) return false;
+    o->ts = c->ev->ts;
+    o->order = p->order;
+    if (n->captured.n && !capture(c, n, o)) {
+        open_free(p, s, o, true);
+        return false;
     }
+    o->next = at->top;
+    at->top = o;
+    s->n_open++;
+    return true;
+}
+
+/* Writes a key of any sort into an empty slot. */
+static bool take_key(probe *p, ppair *s, pslot *at, const pkey *k)
+{
+    if (k->n > sizeof at->small) {
+        at->key = probe__alloc(p, probe__key_room(k->n));
+        if (!at->key) return false;
+    }
+    probe__key_store(at->key ? at->key : (uint8_t *)at->small, k);
+    at->key_n = k->n;
+    at->hash = k->hash;
+    s->used++;
+    return true;
+}
+
+/* A start of any key. */
+static __attribute__((noinline)) void begin_any(pctx *c, const pnode *n, ppair *s)
+{
+    pkey key;
     probe__key(c, &n->by, &key);
     if (key.nulls == n->by.n) { /* nothing to find a partner by */
         s->keyless++;
         return;
     }
     pslot *at = find(s, &key);
-    if (at->top && !n->nested) {
-        pwait *o = at->top;
-        at->top = NULL;
-        s->n_open--;
-        s->replaced++;
-        open_free(p, s, o, true);
-    }
-    uint32_t depth = 0;
-    for (const pwait *o = at->top; o && depth < SPARE_MAX; o = o->next)
-        depth++;
-    pwait *o = s->spare;
-    if (depth == SPARE_MAX || s->n_open >= PROBE_OPEN_MAX)
-        o = NULL;
-    else if (o)
-        s->spare = o->next;
-    else
-        o = probe__alloc(p, sizeof *o);
-    if (!o) {
-        s->dropped++;
-        return;
-    }
-    if (at->hash == 0) {
-        if (key.n > sizeof at->small) {
-            at->key = probe__alloc(p, probe__key_room(key.n));
-            if (!at->key) {
-                s->dropped++;
-                open_free(p, s, o, true);
-                return;
-            }
-        }
-        probe__key_store(at->key ? at->key : (uint8_t *)at->small, &key);
-        at->key_n = key.n;
-        at->hash = key.hash;
-        s->used++;
-    }
-    o->ts = c->ev->ts;
-    o->order = p->order;
-    o->row = n->captured.n ? probe__row(c, &n->captured, o->row) : o->row;
-    if (n->captured.n && !o->row) {
-        s->dropped++;
-        open_free(p, s, o, true);
-        return;
-    }
-    o->next = at->top;
-    at->top = o;
-    s->n_open++;
+    bool kept = (!at->top || make_way(c->p, n, s, at)) && (at->hash != 0 || take_key(c->p, s, at, &key)) &&
+                wait_at(c, n, s, at);
+    if (kept) return;
+    s->dropped++;
+    if (at->hash != 0 && !at->top) slot_free(c->p, s, at);
 }
 
-static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
+static inline void begin(pctx *c, const pnode *n, ppair *s)
+{
+    if (__builtin_expect(s->used >= s->limit, 0) && !room(c->p, s)) {
+        s->dropped++;
+        return;
+    }
+    int64_t key;
+    if (__builtin_expect(!is_number(c, &n->by, &key), 0)) {
+        begin_any(c, n, s);
+        return;
+    }
+    pslot *at = find_number(s, key);
+    bool free_place = !at->top || make_way(c->p, n, s, at);
+    if (at->hash == 0) take_number(s, at, key);
+    if (__builtin_expect(free_place && wait_at(c, n, s, at), 1)) return;
+    s->dropped++;
+    if (!at->top) slot_free(c->p, s, at);
+}
+
+/* The slot of a key of any sort; NULL: there is none. */
+static __attribute__((noinline)) pslot *find_any(pctx *c, const pcolumns *by, ppair *s)
 {
     pkey key;
-    probe__key(c, n->by_stop.n ? &n->by_stop : &n->by, &key);
-    if (key.nulls == n->by.n) {
+    probe__key(c, by, &key);
+    if (key.nulls == by->n) {
         s->keyless++;
-        return;
+        return NULL;
     }
     pslot *at = s->cap ? find(s, &key) : NULL;
-    pwait *o = at ? at->top : NULL;
-    if (!o) {
-        s->unmatched++;
+    if (at && at->top) return at;
+    s->unmatched++;
+    return NULL;
+}
+
+static inline void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
+{
+    const pcolumns *by = n->by_stop.n ? &n->by_stop : &n->by;
+    pslot *at;
+    int64_t key;
+    if (__builtin_expect(is_number(c, by, &key), 1)) {
+        at = s->cap ? find_number(s, key) : NULL;
+        if (!at || !at->top) {
+            s->unmatched++;
+            return;
+        }
+    } else if (!(at = find_any(c, by, s)))
         return;
-    }
+    pwait *o = at->top;
     at->top = o->next;
     s->n_open--;
     if (!at->top) slot_free(c->p, s, at);
@@ -170,15 +274,29 @@ static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
     open_free(c->p, s, o, true);
 }
 
-void probe__pair_run(pctx *c, const pnode *n, ppair **at, uint8_t *kids)
+/* The pair at that state, made if need be; NULL: past the memory cap. */
+static inline ppair *pair_of(probe *p, uint8_t *state)
 {
-    ppair *s = *at;
-    if (!s) {
-        s = *at = probe__alloc(c->p, sizeof *s);
-        if (!s) return;
-    }
-    if (n->stop & c->kind->on) end(c, n, s, kids);
-    if (n->start & c->kind->on) begin(c, n, s);
+    ppair **at = (ppair **)(void *)state;
+    return __builtin_expect(*at != NULL, 1) ? *at : (*at = probe__alloc(p, sizeof **at));
+}
+
+void probe__pair_start(pctx *c, const pnode *n, uint8_t *state)
+{
+    ppair *s = pair_of(c->p, state);
+    if (s) begin(c, n, s);
+}
+
+void probe__pair_stop(pctx *c, const pnode *n, uint8_t *state)
+{
+    ppair *s = pair_of(c->p, state);
+    if (s) end(c, n, s, state + sizeof s);
+}
+
+void probe__pair_run(pctx *c, const pnode *n, uint8_t *state)
+{
+    if (n->stop & c->kind->on) probe__pair_stop(c, n, state);
+    if (n->start & c->kind->on) probe__pair_start(c, n, state);
 }
 
 bool probe__pair_is_open(pctx *c, slice name)

@@ -224,7 +224,7 @@ static int heavier_entry(const void *a, const void *b)
 {
     const pentry *x = *(pentry *const *)a, *y = *(pentry *const *)b;
     if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
-    return x->n != y->n ? (x->n < y->n ? 1 : -1) : (x->hash > y->hash) - (x->hash < y->hash);
+    return x->n != y->n ? (x->n < y->n ? 1 : -1) : (x->born > y->born) - (x->born < y->born);
 }
 
 /* The heaviest first, so that one of several stacks that become one is shown with its own addresses. */

@@ -23,7 +23,7 @@ static prow *row_of(probe *p, const pv *v, uint32_t n, prow *reuse)
 {
     size_t need = sizeof(prow) + n * sizeof(pv);
     for (uint32_t i = 0; i < n; i++)
-        if (pv_has_bytes(v[i])) need += kept_bytes(p, v[i]);
+        if (pv_has_bytes(v[i]) && !v[i].symbol) need += kept_bytes(p, v[i]);
     prow *r = reuse;
     if (!r || r->cap < need) {
         size_t cap = (need + 31) & ~(size_t)31;
@@ -36,7 +36,7 @@ static prow *row_of(probe *p, const pv *v, uint32_t n, prow *reuse)
     uint8_t *text = (uint8_t *)(r->v + n);
     for (uint32_t i = 0; i < n; i++) {
         r->v[i] = v[i];
-        if (!pv_has_bytes(v[i])) continue;
+        if (!pv_has_bytes(v[i]) || v[i].symbol) continue;
         uint32_t bytes = kept_bytes(p, v[i]);
         memcpy(text, v[i].p, bytes);
         r->v[i].p = text;
@@ -54,7 +54,7 @@ static bool refill(pctx *c, const pcolumns *cols, prow *r)
     if (text > end) return false;
     for (uint32_t i = 0; i < cols->n; i++) {
         pv v = probe__value(c, cols->e[i]);
-        if (pv_has_bytes(v)) {
+        if (pv_has_bytes(v) && !v.symbol) {
             if (v.n > c->p->text_max || v.n > (size_t)(end - text)) return false;
             probe__copy(text, v.p, v.n);
             v.p = text;
@@ -84,11 +84,39 @@ prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
     }
     return fresh_row(c, cols, reuse);
 }
+
 /* ---- events kept as they came ------------------------------------------------------------------------------------ */
-static prow *raw_row(pctx *c, const pnode *n, prow *r)
+/* Writes what every event has into a row; its payload and its activities are the caller's. */
+static inline praw *raw_head(const pctx *c, prow *r)
 {
     const nt_event *ev = c->ev;
-    size_t need = sizeof(prow) + sizeof(praw) + ev->payload.n;
+    praw *w = (praw *)(void *)r->v;
+    r->n = PROW_RAW;
+    r->order = c->p->order;
+    w->kind = c->kind;
+    w->ts = ev->ts;
+    w->thread = ev->thread;
+    w->has_activity = w->has_related = false;
+    w->n = (uint32_t)ev->payload.n;
+    return w;
+}
+
+static void raw_fill(pctx *c, const pnode *n, prow *r)
+{
+    const nt_event *ev = c->ev;
+    for (uint32_t i = 0; i < n->n_fields; i++)
+        if (c->kind->place[n->fields[i]].how == PF_NONE) c->kind->missing[n->fields[i]]++;
+    praw *w = raw_head(c, r);
+    w->has_activity = ev->activity != NULL;
+    w->has_related = ev->related != NULL;
+    if (ev->activity) memcpy(w->activity, ev->activity, 16);
+    if (ev->related) memcpy(w->related, ev->related, 16);
+    if (w->n) memcpy(w->payload, ev->payload.p, w->n);
+}
+
+static prow *raw_row(pctx *c, const pnode *n, prow *r)
+{
+    size_t need = sizeof(prow) + sizeof(praw) + c->ev->payload.n;
     if (!r || r->cap < need) {
         size_t cap = (need + 63) & ~(size_t)63;
         probe__row_free(c->p, r);
@@ -96,22 +124,7 @@ static prow *raw_row(pctx *c, const pnode *n, prow *r)
         if (!r) return NULL;
         r->cap = (uint32_t)cap;
     }
-    praw *w = (praw *)(void *)r->v;
-    for (uint32_t i = 0; i < n->n_fields; i++) {
-        uint32_t ref = n->fields[i];
-        if (c->kind->place[ref].how == PF_NONE) c->kind->missing[ref]++;
-    }
-    r->n = PROW_RAW;
-    r->order = c->p->order;
-    w->kind = c->kind;
-    w->ts = ev->ts;
-    w->thread = ev->thread;
-    w->has_activity = ev->activity != NULL;
-    w->has_related = ev->related != NULL;
-    if (ev->activity) memcpy(w->activity, ev->activity, 16);
-    if (ev->related) memcpy(w->related, ev->related, 16);
-    w->n = (uint32_t)ev->payload.n;
-    probe__copy(w->payload, ev->payload.p, w->n);
+    raw_fill(c, n, r);
     return r;
 }
 
@@ -289,20 +302,27 @@ static void shed(probe *p, const pnode *n, prows *s)
 
 static void rows_add_slow(pctx *c, const pnode *n, prows *s);
 
+/* Can the running event be written into that row without a call? */
+static inline bool is_plain(const pctx *c, const pnode *n, const prow *r)
+{
+    const nt_event *ev = c->ev;
+    uint64_t more = (uintptr_t)ev->activity | (uintptr_t)ev->related | (c->kind->lacks & n->field_bits);
+    return more == 0 && r->n == PROW_RAW && ev->payload.n <= 64 &&
+           r->cap >= sizeof(prow) + sizeof(praw) + ev->payload.n;
+}
+
 void probe__rows_add(pctx *c, const pnode *n, prows *s)
 {
-    /* a full ring of raw events: the common case */
-    if (n->lazy && s->n == n->n) {
-        prow *r = s->p[s->head];
-        if (r->n == PROW_RAW && r->cap >= sizeof(prow) + sizeof(praw) + c->ev->payload.n) {
-            s->seen++;
-            s->dropped++;
-            (void)raw_row(c, n, r);
-            if (++s->head == s->n) s->head = 0;
-            return;
-        }
+    prow *r = n->lazy && s->n == n->n ? s->p[s->head] : NULL;
+    if (!r || !is_plain(c, n, r)) {
+        rows_add_slow(c, n, s);
+        return;
     }
-    rows_add_slow(c, n, s);
+    s->seen++; /* a full ring of plain events: the common case */
+    s->dropped++;
+    if (++s->head == s->n) s->head = 0;
+    const slice payload = c->ev->payload;
+    probe__copy(raw_head(c, r)->payload, payload.p, (uint32_t)payload.n);
 }
 
 static __attribute__((noinline)) void rows_add_slow(pctx *c, const pnode *n, prows *s)

@@ -77,7 +77,7 @@ static __attribute__((noinline)) page *page_at(probe *p, psketch *s, uint16_t id
     return s->near[id % NEAR] = fresh;
 }
 
-static inline void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
+static __attribute__((noinline)) void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
 {
     uint16_t id = (uint16_t)(bits >> 52);
     page *g = s->near[id % NEAR];
@@ -94,7 +94,8 @@ static void spill(probe *p, psketch *s, uint64_t n)
         bucket(p, s, ordered_bits(s->exact[i]), 1);
 }
 
-void probe__sketch_add(probe *p, psketch **at, double v)
+/* The first values, and those that are none. */
+static __attribute__((noinline)) void add_first(probe *p, psketch **at, double v)
 {
     psketch *s = *at;
     if (!isfinite(v)) return;
@@ -110,9 +111,29 @@ void probe__sketch_add(probe *p, psketch **at, double v)
         s->exact[s->n++] = v;
         return;
     }
-    if (s->n == EXACT) spill(p, s, EXACT);
+    spill(p, s, EXACT);
     s->n++;
     bucket(p, s, ordered_bits(v), 1);
+}
+
+void probe__sketch_add(probe *p, psketch **at, double v)
+{
+    psketch *s = *at;
+    if (!s || s->n <= EXACT || !isfinite(v)) {
+        add_first(p, at, v);
+        return;
+    }
+    if (v < s->min) s->min = v;
+    if (v > s->max) s->max = v;
+    s->sum += v;
+    s->n++;
+    uint64_t bits = ordered_bits(v);
+    uint16_t id = (uint16_t)(bits >> 52);
+    page *g = s->near[id % NEAR];
+    if (g && g->id == id)
+        g->n[bits >> (52 - SUB_BITS) & (SUB - 1)]++;
+    else
+        bucket(p, s, bits, 1);
 }
 
 void probe__sketch_fini(probe *p, psketch **at)

@@ -12,6 +12,7 @@
 /* What the source knows of a kind of event. */
 typedef struct kind_use {
     struct kind_use *next;
+    bool plain; /* its events go to the reducers and nowhere else */
     bool queue, rundown;
     int methods; /* code for the map of methods */
     probe_kind *probe;

@@ -38,6 +38,7 @@ static int on_kind(void *arg, nt_kind *k)
     u->rundown = slice_eq_str(k->provider, "Microsoft-Windows-DotNETRuntimeRundown");
     u->probe = s->engine ? probe_bind(s->engine, k) : NULL;
     k->muted = !u->queue && !u->methods && !u->probe;
+    u->plain = u->probe && !u->queue && !u->methods && !u->rundown;
     return 0;
 }
 
@@ -129,16 +130,21 @@ static void want_names(source *s)
     free(ips);
 }
 
-static void reduce(source *s, const kind_use *u, const nt_event *ev)
+static __attribute__((noinline)) void tell_finish(source *s)
 {
-    probe_event(s->engine, u->probe, s->reader, ev);
-    if (!probe_finished(s->engine) || s->finish_told) return;
+    if (s->finish_told) return;
     s->finish_told = true;
     pthread_mutex_lock(&s->lock);
     s->finished = s->finish_unseen = true;
     s->woken = false;
     source__wake_locked(s);
     pthread_mutex_unlock(&s->lock);
+}
+
+static inline void reduce(source *s, const kind_use *u, const nt_event *ev)
+{
+    probe_event(s->engine, u->probe, s->reader, ev);
+    if (__builtin_expect(probe_finished(s->engine), 0)) tell_finish(s);
 }
 
 static void take_method(source *s, const kind_use *u, const nt_event *ev)
@@ -159,16 +165,24 @@ static void take_method(source *s, const kind_use *u, const nt_event *ev)
     pthread_mutex_unlock(&t->engine_lock);
 }
 
+/* An event that not only the reducers want. */
+static __attribute__((noinline)) void before_reducers(source *s, const kind_use *u, const nt_event *ev)
+{
+    if (u->methods) take_method(s, u, ev);
+    if (ev->ts > s->last_ts && !u->rundown) s->last_ts = ev->ts;
+}
+
 static int on_event(void *arg, const nt_event *ev)
 {
     source *s = arg;
     const kind_use *u = ev->kind->user;
-    if (u->methods) take_method(s, u, ev);
-    if (ev->ts > s->last_ts && !u->rundown) s->last_ts = ev->ts;
-    bool muted = atomic_load_explicit(&s->muted, memory_order_relaxed);
-    int stop = atomic_load_explicit(&s->closed, memory_order_relaxed) ? 1 : 0;
-    if (u->probe && !muted) reduce(s, u, ev);
-    if (u->queue) (void)enqueue(s, record_of(s, ev));
+    if (__builtin_expect(!u->plain, 0))
+        before_reducers(s, u, ev);
+    else if (ev->ts > s->last_ts)
+        s->last_ts = ev->ts;
+    int stop = atomic_load_explicit(&s->closed, memory_order_relaxed);
+    if (u->probe && !atomic_load_explicit(&s->muted, memory_order_relaxed)) reduce(s, u, ev);
+    if (__builtin_expect(u->queue, 0)) (void)enqueue(s, record_of(s, ev));
     return stop;
 }
 

@@ -2,6 +2,8 @@
 -- The benchmark's declaration, over a recording or a live session of lunette-target's mode flood; Peer/Program.cs does the same.
 --   lunette lua tests/bench/probe/flood.lua file PATH           two passes, each timed (once PATH: one)
 --   lunette lua tests/bench/probe/flood.lua live PID SECONDS    says READY when the session is open
+-- The declaration is a typical collector: pairs, in them a group by kind with the quantiles of the durations, and a ring of the last rows.
+-- file-full, once-full, live-full: beside it a second group, over the starts, with a sum.
 -- Results come as text lines in the form that the peer gives them.
 local loop = require("lunette.loop")
 local probe = require("lunette.probe")
@@ -11,18 +13,23 @@ local sys = require("lunette.sys")
 local FLOOD <const> = "Lunette-Flood"
 local BUFFER_MB <const> = 256
 
+local mode, full = (arg[1] or ""):match("^(%a+)(%-full)$")
+mode = mode or arg[1]
+
+local keep = {
+  work = probe.pair {
+    start = "start", stop = "stop", by = "id",
+    keep = { kinds = probe.group { by = "start.kind", keep = { n = probe.count(), time = probe.quantiles("@duration", { 50, 95, 99 }) } } },
+  },
+  recent = probe.last(100, { at_ns = "@time", thread = "@thread", event = "@event", id = "id" }),
+}
+if full then keep.kinds = probe.group { on = "start", by = "kind", keep = { n = probe.count(), weight = probe.sum("weight") } } end
+
 local program = assert(probe.program {
   name = "flood",
   providers = { { name = FLOOD, keywords = "0xffffffffffffffff", level = 5 } },
   events = { start = FLOOD .. "/WorkStart", stop = FLOOD .. "/WorkStop" },
-  keep = {
-    kinds = probe.group { on = "start", by = "kind", keep = { n = probe.count(), weight = probe.sum("weight") } },
-    work = probe.pair {
-      start = "start", stop = "stop", by = "id",
-      keep = { kinds = probe.group { by = "start.kind", keep = { time = probe.quantiles("@duration", { 50, 95, 99 }) } } },
-    },
-    recent = probe.last(100, { at_ns = "@time", thread = "@thread", event = "@event", id = "id" }),
-  },
+  keep = keep,
 })
 
 local function say(...) io.stdout:write(string.format(...), "\n") end
@@ -33,13 +40,14 @@ local function by_id(a, b)
 end
 
 local function report(result)
-  local times = {}
-  for _, row in ipairs(result.work.kinds.rows) do times[row.key] = row.time end
+  local starts = {}
+  for _, row in ipairs(full and result.kinds.rows or {}) do starts[row.key] = (" n=%d weight=%d"):format(row.n, row.weight) end
   say("total pairs=%d unmatched=%d open=%d seen=%d", result.work.pairs, result.work.unmatched, result.work.open, result.recent.seen)
-  table.sort(result.kinds.rows, function(a, b) return a.key < b.key end)
-  for _, row in ipairs(result.kinds.rows) do
-    local t = times[row.key]
-    say("kind %s n=%d weight=%d pairs=%d p50=%.0f p95=%.0f p99=%.0f", row.key, row.n, row.weight, t.n, t.p50, t.p95, t.p99)
+  table.sort(result.work.kinds.rows, function(a, b) return a.key < b.key end)
+  for _, row in ipairs(result.work.kinds.rows) do
+    local t = row.time
+    assert(t.n == row.n)
+    say("kind %s pairs=%d p50=%.0f p95=%.0f p99=%.0f%s", row.key, row.n, t.p50, t.p95, t.p99, starts[row.key] or "")
   end
   local last = {}
   table.sort(result.recent.rows, by_id)
@@ -80,12 +88,12 @@ local function live(pid, seconds)
     summary.dropped + result.meta.refused, (cpu - before) / 1000, cpu / 1000, peak_kb(), result.meta.memory // 1024)
 end
 
-if (arg[1] == "file" or arg[1] == "once") and arg[2] then
-  file(arg[2], arg[1] == "file")
-elseif arg[1] == "live" and arg[3] then
+if (mode == "file" or mode == "once") and arg[2] then
+  file(arg[2], mode == "file")
+elseif mode == "live" and arg[3] then
   live(math.tointeger(tonumber(arg[2])), tonumber(arg[3]))
 else
-  io.stderr:write("usage: lunette lua tests/bench/probe/flood.lua file PATH | once PATH | live PID SECONDS\n")
+  io.stderr:write("usage: lunette lua tests/bench/probe/flood.lua file[-full] PATH | once[-full] PATH | live[-full] PID SECONDS\n")
   return 2
 end
 return 0

@@ -310,6 +310,56 @@ static void the_memory_cap(void **state)
     shop_fini(&s);
 }
 
+/* A field keeps only so many texts as symbols, and only short ones: groups, captures and rows are the same beyond. */
+static void texts_without_symbols(void **state)
+{
+    enum { NAMES = 1500, ROUNDS = 3 };
+    (void)state;
+    shop s;
+    shop_start(&s);
+    char long_name[400];
+    memset(long_name, 'l', sizeof long_name);
+    for (int i = 0; i < NAMES * ROUNDS; i++) {
+        char name[16];
+        bool is_long = i % NAMES == NAMES - 1;
+        (void)snprintf(name, sizeof name, "%.*s%d", i % NAMES % 7, "namename", i % NAMES);
+        (void)snprintf(long_name + sizeof long_name - 8, 8, "%d", i % NAMES);
+        shop_event(&s, BEGIN, i * 1000LL, 1, i, is_long ? long_name : name, 1, 0);
+        shop_event(&s, END, i * 1000LL + 100, 1, i, "", 0, 0);
+    }
+    const probe_spec keep[] = {
+        {.name = "names",
+         .op = PROBE_GROUP,
+         .on = TEXTS("begin"),
+         .by = NAMED({"item", "item"}),
+         .top = 1,
+         KEEP({.name = "n", .op = PROBE_COUNT})},
+        {.name = "pairs",
+         .op = PROBE_PAIR,
+         .start = TEXTS("begin"),
+         .stop = TEXTS("end"),
+         .by = NAMED({"id", "id"}),
+         KEEP({.name = "names",
+               .op = PROBE_GROUP,
+               .by = NAMED({"item", "start.item"}),
+               .max = 100000,
+               .top = 1,
+               .weight = "if(len(start.item) > 300, 2, 1)",
+               KEEP({.name = "n", .op = PROBE_COUNT},
+                    {.name = "same", .op = PROBE_COUNT, .where = "start.item == start.item"})})},
+        {.name = "last", .op = PROBE_LAST, .on = TEXTS("begin"), .n = 2, .row = NAMED({"length", "len(item)"})},
+    };
+    probe_program p = shop_program(keep, 3);
+    char *got = shop_run(&s, &p, NULL);
+    assert_non_null(strstr(got, "n=3}], keys=1500, evicted=0, dropped=0, other={keys=1499, n=4497}}"));
+    assert_non_null(
+        strstr(got, "n=3, same=3}], keys=1500, evicted=0, dropped=0, other={keys=1499, n=4497, same=4497}}"));
+    assert_non_null(strstr(got, "lll1499\", n=3, same=3"));
+    assert_non_null(strstr(got, "last={rows=[{length=4}, {length=396}], seen=4500, dropped=4498}"));
+    free(got);
+    shop_fini(&s);
+}
+
 static void long_texts_are_cut(void **state)
 {
     (void)state;
@@ -436,6 +486,7 @@ int main(void)
         T(an_early_end),
         T(missing_fields_are_told),
         T(the_memory_cap),
+        T(texts_without_symbols),
         T(long_texts_are_cut),
         T(texts_are_cut_where_the_program_says),
         T(a_ring_that_is_too_large),

@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: MIT
 // What tests/bench/probe/flood.lua declares, written in C# on TraceEvent: Peer file PATH aggregates a recording twice, Peer once PATH once,
-// Peer live PID SECONDS a session. Results come as text lines in the form that flood.lua gives them, so that they can be compared.
+// Peer live PID SECONDS a session; file-full, once-full and live-full with the second group. Results come as text lines in the form that
+// flood.lua gives them, so that they can be compared.
 using System.Diagnostics;
 using System.Globalization;
 using Microsoft.Diagnostics.NETCore.Client;
 using Microsoft.Diagnostics.Tracing;
 
 CultureInfo.CurrentCulture = CultureInfo.InvariantCulture;
-if (args is ["file" or "once", var path])
+bool full = args.Length > 0 && args[0].EndsWith("-full");
+string mode = args.Length == 0 ? "" : full ? args[0][..^"-full".Length] : args[0];
+if (mode is "file" or "once" && args is [_, var path])
 {
     // read from memory, as a trace that was just recorded would be
     var bytes = File.ReadAllBytes(path);
-    var flood = Pass(bytes, out double first, out double firstCpu);
+    var flood = Pass(bytes, full, out double first, out double firstCpu);
     long peak = Peak();
     double second = 0, secondCpu = 0;
-    if (args[0] == "file") flood = Pass(bytes, out second, out secondCpu);
+    if (mode == "file") flood = Pass(bytes, full, out second, out secondCpu);
     flood.Print();
     Console.WriteLine($"run events={flood.Events} first_s={first:F4} first_cpu_s={firstCpu:F4} second_s={second:F4} second_cpu_s={secondCpu:F4} "
         + $"cpu_s={Process.GetCurrentProcess().TotalProcessorTime.TotalSeconds:F4} peak_kb={peak} data_kb={bytes.Length / 1024}");
     return 0;
 }
-if (args is ["live", var pid, var seconds])
+if (mode == "live" && args is [_, var pid, var seconds])
 {
-    Live(int.Parse(pid), int.Parse(seconds));
+    Live(int.Parse(pid), int.Parse(seconds), full);
     return 0;
 }
-Console.Error.WriteLine("usage: Peer file PATH | Peer once PATH | Peer live PID SECONDS");
+Console.Error.WriteLine("usage: Peer file[-full] PATH | Peer once[-full] PATH | Peer live[-full] PID SECONDS");
 return 2;
 
-static Flood Pass(byte[] bytes, out double seconds, out double cpu)
+static Flood Pass(byte[] bytes, bool full, out double seconds, out double cpu)
 {
-    var flood = new Flood();
+    var flood = new Flood(full);
     long since = Stopwatch.GetTimestamp();
     var before = Process.GetCurrentProcess().TotalProcessorTime;
     using var source = new EventPipeEventSource(new MemoryStream(bytes));
@@ -41,10 +44,10 @@ static Flood Pass(byte[] bytes, out double seconds, out double cpu)
     return flood;
 }
 
-static void Live(int pid, int seconds)
+static void Live(int pid, int seconds, bool full)
 {
     const int BufferMb = 256;
-    var flood = new Flood();
+    var flood = new Flood(full);
     EventPipeProvider[] providers = [new("Lunette-Flood", System.Diagnostics.Tracing.EventLevel.Verbose, -1)];
     using var session = new DiagnosticsClient(pid).StartEventPipeSession(
         new EventPipeSessionConfiguration(providers, BufferMb, requestRundown: false, requestStackwalk: false));
@@ -70,8 +73,9 @@ static void Live(int pid, int seconds)
 static long Peak() =>
     File.ReadLines("/proc/self/status").Where(l => l.StartsWith("VmHWM")).Select(l => long.Parse(l.Split(' ', StringSplitOptions.RemoveEmptyEntries)[1])).First();
 
-/// <summary>Groups by kind, pairs by id, the durations' quantiles by kind, and the last rows. Fields are named, as in the declaration.</summary>
-internal sealed class Flood
+/// <summary>Pairs by id, a group by kind with the durations' quantiles, and the last rows; full: also the starts by kind with the sum of
+/// their weights. Fields are named, as in the declaration.</summary>
+internal sealed class Flood(bool full)
 {
     private const int LastRows = 100;
     private readonly Dictionary<string, Kind> _kinds = new();
@@ -100,11 +104,14 @@ internal sealed class Flood
 
     private void OnStart(TraceEvent e)
     {
-        int id = (int)e.PayloadByName("id"), weight = (int)e.PayloadByName("weight");
+        int id = (int)e.PayloadByName("id");
         var name = (string)e.PayloadByName("kind");
         if (!_kinds.TryGetValue(name, out var kind)) _kinds.Add(name, kind = new Kind(name));
-        kind.Count++;
-        kind.Weight += weight;
+        if (full)
+        {
+            kind.Count++;
+            kind.Weight += (int)e.PayloadByName("weight");
+        }
         _open[id] = (e.TimeStampRelativeMSec, kind);
         Keep(e, true, id);
     }
@@ -129,7 +136,8 @@ internal sealed class Flood
         foreach (var kind in _kinds.Values.OrderBy(k => k.Name, StringComparer.Ordinal))
         {
             var d = kind.Durations;
-            Console.WriteLine($"kind {kind.Name} n={kind.Count} weight={kind.Weight} pairs={d.Count} p50={d.At(0.50)} p95={d.At(0.95)} p99={d.At(0.99)}");
+            string starts = full ? $" n={kind.Count} weight={kind.Weight}" : "";
+            Console.WriteLine($"kind {kind.Name} pairs={d.Count} p50={d.At(0.50)} p95={d.At(0.95)} p99={d.At(0.99)}{starts}");
         }
         var rows = _last.Take((int)Math.Min(_seen, LastRows)).OrderBy(r => r.Id).ThenBy(r => !r.IsStart);
         Console.WriteLine("last " + string.Join(' ', rows.Select(r => $"{(r.IsStart ? "start" : "stop")}:{r.Id}")));
