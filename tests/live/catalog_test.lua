@@ -96,8 +96,12 @@ local function same_from_the_recording(skip)
   during.each_runtime({ "net10.0", "net9.0", "net8.0" }, skip, function(runtime)
     local target <close> = h.target(runtime, "source", N, { go = false })
     local path = h.scratch() .. "/session.nettrace"
-    local live, did = during.both(target, function() return run { processId = target.pid, save_to = path, providers = { DEMO } } end,
-      during.go)
+    local live, did = during.both(target, function()
+      local window = h.window_begins(target.pid, SECONDS * h.slowness())
+      local payload = run { processId = target.pid, save_to = path, providers = { DEMO }, durationSeconds = SECONDS * h.slowness() }
+      h.window_ends(window)
+      return payload
+    end, during.go)
     local recorded = run { traceFilePath = path, providers = { DEMO } }
     h.eq(did.events, recorded.totalEvents, runtime .. ": events of the recording")
     for _, name in ipairs { "processId", "totalEvents", "catalog", "sample", "truncated" } do

@@ -84,7 +84,9 @@ function M.live_and_recorded(module, target, seconds, work)
   local branch = require("collectors." .. module)
   local function run(arguments)
     arguments.durationSeconds, arguments.depth = seconds * h.slowness(), "Detail"
+    local window = arguments.processId and h.window_begins(arguments.processId, arguments.durationSeconds)
     local payload, extras = branch.run(caller(), arguments)
+    if window then h.window_ends(window) end
     if not payload then error(tostring(extras and extras.message or extras)) end
     return { payload = payload, artifact = extras.handle.artifact }
   end

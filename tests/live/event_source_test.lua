@@ -111,7 +111,12 @@ local function same_from_the_recording(skip)
       local payload, extras = branch.run(caller(), given)
       return h.ok(payload, tostring(extras and extras.message)), extras
     end
-    local live, did = during.both(target, function() return run { processId = target.pid, save_to = path } end, during.go)
+    local live, did = during.both(target, function()
+      local window = h.window_begins(target.pid, SECONDS * h.slowness())
+      local payload = run { processId = target.pid, save_to = path, durationSeconds = SECONDS * h.slowness() }
+      h.window_ends(window)
+      return payload
+    end, during.go)
     local recorded = run { traceFilePath = path }
     h.eq(did.events, recorded.totalEvents, runtime .. ": events of the recording")
     for _, name in ipairs { "processId", "provider", "totalEvents", "capturedCount", "truncated", "byEventName", "events" } do

@@ -56,15 +56,33 @@ M.slow_down = atomic(function()
   return true
 end)
 
-local windows_over = {}
+local windows = { over = {}, open = {} } -- by process: how many have ended; when those that are open end at the earliest
 
---- How many windows of collections on a process have ended.
-function M.windows_over(pid) return windows_over[pid] or 0 end
-
-local window_over = atomic(function(tool, arguments)
-  local pid = tool == "collect_events" and arguments.processId
-  if pid then windows_over[pid] = (windows_over[pid] or 0) + 1 end
+--- A window of a collection on a process begins now, or a little later. Returns what ends it.
+M.window_begins = atomic(function(pid, seconds)
+  local window = { pid = pid, ends_ms = loop.now_ms() + seconds * 1000 }
+  windows.open[window] = true
+  return window
 end)
+
+M.window_ends = atomic(function(window)
+  windows.open[window] = nil
+  windows.over[window.pid] = (windows.over[window.pid] or 0) + 1
+end)
+
+--- How many windows on a process have ended, or may have: an answer comes some time after the last event that is in it.
+M.windows_over = atomic(function(pid)
+  local n, now = windows.over[pid] or 0, loop.now_ms()
+  for window in pairs(windows.open) do
+    if window.pid == pid and window.ends_ms <= now then n = n + 1 end
+  end
+  return n
+end)
+
+local function window_of(tool, arguments)
+  if tool ~= "collect_events" or not arguments.processId then return nil end
+  return M.window_begins(arguments.processId, arguments.durationSeconds or 300)
+end
 
 -- The arguments of a tool; of a collection with a window as long as this machine needs it.
 local function stretched(tool, arguments)
@@ -103,16 +121,16 @@ local Target = {}
 Target.__index = Target
 Target.__close = function(self) self:kill() end
 
-local built = {}
+local targets_built = {}
 
 --- Makes sure that the target of a runtime is built. True, or nil and the reason why it cannot be.
 ---@param runtime "net10.0"|"net9.0"|"net8.0"|"aot"
 function M.build_target(runtime)
-  if built[runtime] then return true end
+  if targets_built[runtime] then return true end
   local done = assert(loop.exec {
     argv = { "sh", M.source .. "/tests/targets/build.sh", M.targets, runtime }, timeout_ms = 600000, max_output = 1024 * 1024,
   })
-  built[runtime] = done.code == 0
+  targets_built[runtime] = done.code == 0
   if done.code == 0 then return true end
   if done.code == M.SKIP then return nil, (done.stdout:gsub("%s+$", "")) end
   error("tests/targets/build.sh failed: " .. done.stdout .. done.stderr)
@@ -306,9 +324,14 @@ end
 
 --- tools/call; returns the envelope (and all messages), or nil, err.
 function Server:call(tool, arguments, options)
-  local result, err, messages = self:request("tools/call", { name = tool, arguments = stretched(tool, arguments) }, options)
-  if not result then return nil, err end
-  window_over(tool, arguments)
+  arguments = stretched(tool, arguments)
+  local window = window_of(tool, arguments)
+  local result, err, messages = self:request("tools/call", { name = tool, arguments = arguments }, options)
+  if not result then
+    if window then windows.open[window] = nil end
+    return nil, err
+  end
+  if window then M.window_ends(window) end
   return result.structuredContent or assert(json.decode(result.content[1].text)), messages, result
 end
 
@@ -339,12 +362,14 @@ end
 function M.call(tool, arguments, timeout_ms, wrapper)
   local argv = { table.unpack(wrapper or {}) }
   table.move({ M.lunette, "call", tool, "--json" }, 1, 4, #argv + 1, argv)
-  for name, value in pairs(stretched(tool, arguments)) do
+  arguments = stretched(tool, arguments)
+  local window = window_of(tool, arguments)
+  for name, value in pairs(arguments) do
     argv[#argv + 1] = name .. "=" .. (type(value) == "table" and json.encode(value) or tostring(value))
   end
   local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
   if not done then error(tostring(err), 2) end
-  window_over(tool, arguments)
+  if window then M.window_ends(window) end
   local envelope = json.decode(done.stdout)
   if not envelope then error(("lunette call %s: no JSON, exit %s: %s%s"):format(tool, tostring(done.code), done.stdout, done.stderr), 2) end
   return envelope, done
