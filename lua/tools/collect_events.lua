@@ -69,7 +69,8 @@ local function check_counters(args)
 end
 
 local counters_branch <const> = collector {
-  kind = "counters", handle = "counters", risk = counters_risk, max_risk = "critical", scopes = counters_scopes, data_field = "counters", payload = "CounterSnapshot",
+  kind = "counters", handle = "counters", risk = counters_risk, max_risk = "critical", scopes = counters_scopes,
+  data_field = "counters", payload = "CounterSnapshot",
   check = check_counters,
   collect = function(ctx, source, args)
     return counters.collect(ctx, source, {
@@ -86,13 +87,6 @@ counters_branch.unavailable = trigger.unavailable
 counters_branch.run = function(ctx, args) -- a watch answers its own record, and has no handle of its own
   if args.triggerWhen then return trigger.run(ctx, args) end
   return collect_counters(ctx, args)
-end
-
-local function later(risk, what, scopes, data_field, payload)
-  return {
-    risk = risk, scopes = scopes or { "eventpipe" }, task = true, data_field = data_field, payload = payload,
-    missing = what .. " is not built yet",
-  }
 end
 
 -- A kind that works on attached Pods: this server has none.
@@ -241,7 +235,8 @@ return tool {
     ["allocations-sampled"] = require("collectors.allocations_sampled"),
     ["http-phases"] = require("collectors.http_phases"),
     sweep = require("collectors.sweep").branch,
-    distributed_trace = fan_out("distributed_trace", "moderate", { "eventpipe", "orchestrator-attach" }, "distributedTrace", "DistributedTrace"),
+    distributed_trace = fan_out("distributed_trace", "moderate", { "eventpipe", "orchestrator-attach" }, "distributedTrace",
+      "DistributedTrace"),
     replica_counters = fan_out("replica_counters", "low", { "read-counters", "orchestrator-attach" }, "replicaCounters", "ReplicaCounters"),
   },
 }

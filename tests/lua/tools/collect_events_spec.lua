@@ -96,12 +96,6 @@ describe("collect_events, common", function()
     assert.equal("orchestrator-attach", call({ kind = "replica_counters" }, { scopes = { "read-counters" } }).error.detail)
   end)
 
-  it("says what is missing for a kind that is not built", function()
-    local envelope = call { kind = "kestrel" }
-    assert.equal("NotSupported", envelope.error.kind)
-    assert.matches("collecting Kestrel events is not built yet", envelope.error.message)
-  end)
-
   it("refuses a window of 0, and one above 300 outside a task", function()
     refused({ durationSeconds = 0 }, "durationSeconds")
     refused({ durationSeconds = 301 }, "durationSeconds")
