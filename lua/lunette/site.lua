@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- site: the layers of scripts: which folders there are, and which files are in them. The product is the lowest layer.
 local fs = require("lunette.fs")
+local loop = require("lunette.loop")
 local sys = require("lunette.sys")
 local text = require("lunette.text")
 
@@ -9,6 +10,8 @@ local M = {}
 M.MAX_SCRIPT = 1024 * 1024 -- bytes of one file
 M.MAX_FILES = 2000         -- of one room of one layer
 M.SYSTEM = "/etc/lunette"
+M.FRESH_MS = 100    -- several ticks of any file system's clock
+M.FRESH = ":fresh"  -- at the end of a stamp
 
 --- The rooms of a layer, in the order in which their files are run: what others refer to goes first. `deep`: one folder in between.
 M.ROOMS = {
@@ -87,7 +90,8 @@ function M.named(list)
   return out
 end
 
--- What tells one state of a file from another. A link is followed: it is the file behind it that counts.
+-- What tells one state of a file from another. A link is followed: it is the file behind it that counts. A file that was written a moment
+-- ago may be written again within the same tick of the file system's clock, with the same size: its stamp says so, and will be another one.
 local function stamp_of(path)
   local stat = fs.stat(path)
   local real = path
@@ -96,7 +100,8 @@ local function stamp_of(path)
     stat = real and fs.stat(real)
   end
   if not stat or stat.kind ~= "file" then return nil end
-  return ("%s:%d:%d"):format(real, stat.mtime_ns, stat.size)
+  local age_ms = loop.unix_ms() - stat.mtime_ns // 1000000
+  return ("%s:%d:%d%s"):format(real, stat.mtime_ns, stat.size, age_ms >= 0 and age_ms < M.FRESH_MS and M.FRESH or "")
 end
 M.stamp = stamp_of
 

@@ -3,6 +3,7 @@
 -- broken leaves the last good version of its thing in place, else what lies beneath it.
 local assemble = require("lunette.generation.assemble")
 local files = require("lunette.generation.files")
+local fs = require("lunette.fs")
 local generation = require("lunette.generation")
 local loop = require("lunette.loop")
 local site = require("lunette.site")
@@ -25,10 +26,17 @@ local function stacks_of(layers, product_files)
   return stacks, order
 end
 
+-- Whether a file is what it was: by its stamp, else by its text.
+local function unchanged(path, stamp, before_stamp, source)
+  return stamp == before_stamp or (stamp and source and fs.read(path, site.MAX_SCRIPT) == source)
+end
+
 -- Whether the files of lib/ that a file used are as they were.
-local function deps_hold(deps)
-  for path, stamp in pairs(deps) do
-    if (site.stamp(path) or "") ~= stamp then return false end
+local function deps_hold(run)
+  for path, dep in pairs(run.deps) do
+    local stamp = site.stamp(path)
+    if not unchanged(path, stamp, dep.stamp, dep.source) then return false end
+    dep.stamp = stamp
   end
   return true
 end
@@ -36,7 +44,8 @@ end
 -- One file upon what lies beneath it. before: how it was in the last generation.
 local function level_of(file, room, below, before, build)
   local value = below and below.value
-  local same = before and before.file.stamp == file.stamp and before.below == value and deps_hold(before.run.deps)
+  local same = before and before.below == value and unchanged(file.path, file.stamp, before.file.stamp, before.run.source)
+    and deps_hold(before.run)
   local run = same and before.run or files.run(file, room, value)
   if not same then build.n_run = build.n_run + 1 end
   local level = { file = file, below = value, run = run, disabled = run.disabled }

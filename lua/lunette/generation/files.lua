@@ -18,7 +18,7 @@ local MAX_DEPTH <const> = 40
 ---@field value any?          what the file declares
 ---@field disabled string?    or why it takes out what lies beneath
 ---@field problems Problem[]? or what is wrong
----@field deps table<string, string>  files of lib/ that it used: path -> stamp ("" for one that is not there)
+---@field deps table<string, { stamp: string?, source: string? }>  files of lib/ that it used, by path; empty for one that is not there
 ---@field box table?
 ---@field source string
 
@@ -94,8 +94,9 @@ local function loader(file, deps)
     local short = name:match("^site%.([%w_.%-]+)$")
     if not short then return nil end
     local path = ("%s/lib/%s.lua"):format(file.layer.dir, (short:gsub("%.", "/")))
-    deps[path] = site.stamp(path) or ""
+    local stamp = site.stamp(path)
     local source = fs.read(path, site.MAX_SCRIPT)
+    deps[path] = { stamp = stamp, source = source }
     if not source then return nil, path .. " is not there" end
     return source, "@" .. path
   end
@@ -182,7 +183,7 @@ end
 ---@return RunResult
 function M.playbook(file)
   local body, err = fs.read(file.path, playbooks.MAX_BYTES)
-  local result = { deps = {} }
+  local result = { deps = {}, source = body }
   if not body then
     result.problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message))
     return result

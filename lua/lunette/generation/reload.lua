@@ -44,20 +44,51 @@ end
 
 -- ---- looking --------------------------------------------------------------------------------------------------------------------------
 
--- One text that differs whenever a file of the layers does.
-local function signature(layers, g)
+local function joined(parts)
+  table.sort(parts)
+  return table.concat(parts, "\n")
+end
+
+-- The files of lib/ that something in a generation used: fn(path, dep).
+local function each_dep(g, fn)
+  for _, unit in pairs(g.units) do
+    for _, level in ipairs(unit.levels or {}) do
+      for path, dep in pairs(level.run and level.run.deps or {}) do fn(path, dep) end
+    end
+  end
+end
+
+-- What the files of the layers are now, as one text.
+local function now_there(layers, g)
   local parts = {}
   for _, layer in ipairs(layers) do
     if not layer.product then
       for _, file in pairs(site.files(layer)) do parts[#parts + 1] = file.path .. "\0" .. file.stamp end
     end
   end
+  each_dep(g, function(path) parts[#parts + 1] = path .. "\0" .. (site.stamp(path) or "") end)
+  return joined(parts)
+end
+
+-- What they were when a generation was built of them: what has changed since differs from it, whenever that was.
+local function built_of(g)
+  local parts = {}
   for _, unit in pairs(g.units) do
-    for _, level in ipairs(unit.levels or {}) do
-      for path in pairs(level.run and level.run.deps or {}) do parts[#parts + 1] = path .. "\0" .. (site.stamp(path) or "") end
+    for _, file in ipairs(unit.files or {}) do
+      if file.stamp then parts[#parts + 1] = file.path .. "\0" .. file.stamp end
     end
   end
-  table.sort(parts)
+  each_dep(g, function(path, dep) parts[#parts + 1] = path .. "\0" .. (dep.stamp or "") end)
+  return joined(parts)
+end
+
+-- Which files there are: with no file run anew, that is all that can differ.
+local function shape(g)
+  local parts = {}
+  for _, id in ipairs(g.order) do
+    local files = g.units[id].files
+    parts[#parts + 1] = g.units[id].site and id .. "\0" .. #files .. files[#files].path or nil
+  end
   return table.concat(parts, "\n")
 end
 
@@ -81,6 +112,10 @@ function M.reload(layers, registry)
     return nil
   end
   publish.report(g, before)
+  if g.n_run == 0 and shape(g) == shape(before) then -- touched, not changed
+    g.reloads, g.reload_ms, g.number = before.reloads, before.reload_ms, before.number
+    return g
+  end
   g.reload_ms = (loop.now_ns() - started) / 1e6
   reloads:add({ result = #g.problems == 0 and "ok" or "broken" })
   log.notice("scripts", "scripts were reloaded", {
@@ -136,7 +171,7 @@ function M.arm(w, layers, g)
   end
   for _, unit in pairs(g.units) do
     for _, file in ipairs(unit.files or {}) do
-      local real = file.stamp and file.stamp:match("^(.*):%d+:%d+$")
+      local real = file.stamp and file.stamp:gsub(site.FRESH .. "$", ""):match("^(.*):%d+:%d+$")
       if real and real ~= file.path then add(parent_of(real)) end -- a link to a file that lies elsewhere
     end
   end
@@ -162,6 +197,14 @@ local function settle(w)
   return true
 end
 
+-- Waits for something to look at; false when the task is to end.
+local function wait(w, every)
+  if not w then return loop.sleep_ms(every) ~= nil end
+  local changes, err = w:next(every)
+  if not changes then return err.kind == "Timeout" end
+  return settle(w) == true
+end
+
 local function follow(layers, registry)
   loop.set_budget(-1)
   local w = watch.new()
@@ -169,22 +212,17 @@ local function follow(layers, registry)
   if not complete then
     log.notice("scripts", "not all folders can be watched: they are looked at every second instead", { ms = M.POLL_MS })
   end
-  local seen = signature(layers, generation.newest())
+  local seen, first = built_of(generation.newest()), true
   while not loop.cancelled() do
     local every = complete and M.LOOK_MS or M.POLL_MS
-    local changes, err
-    if w then changes, err = w:next(every) else changes, err = loop.sleep_ms(every), nil end
-    if err and err.kind ~= "Timeout" then break end
-    if w and changes and not settle(w) then break end
-    if w and changes then complete = M.arm(w, layers, generation.newest()) end
-    local now = signature(layers, generation.newest())
+    if seen:find(site.FRESH, 1, true) then every = site.FRESH_MS end
+    if not first and not wait(w, every) then break end -- something may have happened since the layers were loaded
+    first = false
+    if w then complete = M.arm(w, layers, generation.newest()) end -- before the look: what happens from now on is told
+    local now = now_there(layers, generation.newest())
     if now ~= seen then
       local g = M.reload(layers, registry)
-      if g then
-        if w then complete = M.arm(w, layers, g) end
-        now = signature(layers, g)
-      end
-      seen = now
+      seen = g and built_of(g) or now
     end
   end
   if w then w:close() end

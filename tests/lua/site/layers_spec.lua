@@ -260,6 +260,21 @@ describe("site scripts #unit", function()
       assert.equal("one", first.tools.a.description)
     end)
 
+    it("when a file is written twice within one tick of the clock, and not when it is only touched", function()
+      local function body(word) return ('return tool { name = "a", description = %q, run = function() return {} end }'):format(word) end
+      write("tools/a.lua", body("one"))
+      os.execute(("cp -p '%s/tools/a.lua' '%s/ref'"):format(dir, dir))
+      local g = load_site()
+      write("tools/a.lua", body("two"))
+      os.execute(("touch -r '%s/ref' '%s/tools/a.lua'"):format(dir, dir)) -- same size, same time
+      loop.sleep_ms(site.FRESH_MS + 20)
+      g = load_site(g)
+      assert.same({ 1, "two" }, { g.n_run, g.tools.a.description })
+      os.execute(("touch '%s/tools/a.lua'"):format(dir))
+      local touched = load_site(g)
+      assert.same({ 0, g.tools.a }, { touched.n_run, touched.tools.a })
+    end)
+
     it("within 50 ms when one of 300 files changed", function()
       for i = 1, 300 do
         write(("tools/t%d.lua"):format(i), ('return tool { name = "t%d", description = "d", run = function() return {} end }'):format(i))

@@ -154,6 +154,13 @@ function Server:open()
   collect(self.listener, self.heard)
 end
 
+--- A page beside /mcp.
+function Server:page(path)
+  local url = self.url:gsub("/mcp$", "") .. path
+  local argv = { "curl", "--silent", "--show-error", "-H", "Authorization: Bearer " .. TOKEN, url }
+  return assert(loop.exec { argv = argv, timeout_ms = 60000 }).stdout
+end
+
 --- How often a notification came on the stream.
 function Server:count(method)
   local n = 0
