@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Log messages of known number by level and category, in scopes that cross tasks and threads, with secrets and odd characters in them.
 #if LUNETTE_WEB
+using System.Diagnostics.Tracing;
 using Microsoft.Extensions.Logging;
 
 namespace Lunette.Target;
@@ -13,6 +14,7 @@ internal sealed class Logging : Work
     private const string Secret = SpanWork.Secret;
     private readonly int _n;
     private readonly ILogger _checkout, _payment, _noise, _secrets, _odd;
+    private volatile bool _asked;
 
     public Logging(int n)
     {
@@ -23,11 +25,14 @@ internal sealed class Logging : Work
         _noise = factory.CreateLogger("Other.Noise");
         _secrets = factory.CreateLogger("Lunette.Secrets");
         _odd = factory.CreateLogger("Lunette.Odd");
+        // said when the loggers have taken over what a session asks for, not before
+        var source = EventSource.GetSources().First(s => s.Name == "Microsoft-Extensions-Logging");
+        source.EventCommandExecuted += (_, _) => _asked = source.IsEnabled();
     }
 
     protected override string Do()
     {
-        Until(() => _checkout.IsEnabled(LogLevel.Critical) || _noise.IsEnabled(LogLevel.Critical));
+        Until(() => _asked);
         for (int i = 1; i <= _n; i++) One(i);
         _checkout.LogCritical(new EventId(9, "Stock"), "stock is empty");
         Task.WhenAll(Enumerable.Range(1, _n).Select(Pay)).GetAwaiter().GetResult();
