@@ -12,12 +12,13 @@
 #include "host/host_internal.h"
 
 #define BOX_TYPE    "lunette.box"
-#define BOX_FRAMES  16 /* calls of boxes inside calls of boxes, in one task */
-#define BOX_HARD_MS 50 /* CPU that a call may use where it cannot be suspended */
-#define BOX_SHARE   2  /* a box may keep, over all of its calls, twice what one call may have */
-#define LOAD_PIECE  64 /* bytes of source between two looks at the budget */
-#define TOSTRING_MS 10 /* CPU for the __tostring of an error object */
-#define PLAIN_DEPTH 64 /* levels of tables in plain data */
+#define BOX_FRAMES  16    /* calls of boxes inside calls of boxes, in one task */
+#define BOX_HARD_MS 50    /* CPU that a call may use where it cannot be suspended */
+#define BOX_SHARE   2     /* a box may keep, over all of its calls, twice what one call may have */
+#define LOAD_PIECE  64    /* bytes of source between two looks at the budget */
+#define TOSTRING_MS 10    /* CPU for the __tostring of an error object */
+#define TREE_TABLES 20000 /* tables of a result that are walked as a tree, before those that were seen are noted */
+#define PLAIN_DEPTH 64    /* levels of tables in plain data */
 
 typedef struct box {
     mem_account *account; /* of all its calls */
@@ -398,36 +399,55 @@ static int l_data(lua_State *L)
 
 /* ---- results without the script's metatables ---- */
 
-/* Takes the metatables that the box's scripts set (upvalue 1 knows them) off the tables that can be reached from idx;
- * seen holds those that were. */
-// NOLINTNEXTLINE(misc-no-recursion): PLAIN_DEPTH
-static void strip(lua_State *L, int idx, int seen, int depth)
+/* Takes off the table at idx a metatable that the box's scripts set (upvalue 1 knows them). False: it has another one,
+ * and is the framework's own object, which is left alone. */
+static bool strip_one(lua_State *L, int idx)
 {
-    if (lua_type(L, idx) != LUA_TTABLE) return;
-    if (depth >= PLAIN_DEPTH) luaL_error(L, "the result is nested too deeply");
-    lua_pushvalue(L, idx); // … t
-    bool known = lua_rawget(L, seen) != LUA_TNIL;
-    lua_pop(L, 1); // …
-    if (known) return;
-    luaL_checkstack(L, 8, NULL);
-    lua_pushvalue(L, idx); // … t
-    lua_pushboolean(L, 1); // … t true
-    lua_rawset(L, seen);   // …
-    if (lua_getmetatable(L, idx)) {
-        bool own = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL; // … is
-        lua_pop(L, 1);                                             // …
-        if (!own) return;                                          /* the framework's own object */
-        lua_pushnil(L);
-        lua_setmetatable(L, idx); // …
+    if (!lua_getmetatable(L, idx)) return true;
+    bool own = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL; // … is
+    lua_pop(L, 1);                                             // …
+    if (!own) return false;
+    lua_pushnil(L);
+    lua_setmetatable(L, idx);
+    return true;
+}
+
+/* … and off all tables that can be reached from it. seen: index of the table of those that were, or 0: then *left
+ * counts down the tables that a walk without it may take, and false says that they were too many, or too deep. */
+// NOLINTNEXTLINE(misc-no-recursion): PLAIN_DEPTH
+static bool strip(lua_State *L, int idx, int seen, int depth, int *left)
+{
+    if (seen) {
+        if (depth >= PLAIN_DEPTH) luaL_error(L, "the result is nested too deeply");
+        bool known = lua_rawgetp(L, seen, lua_topointer(L, idx)) != LUA_TNIL;
+        lua_pop(L, 1);
+        if (known) return true;
+        lua_pushboolean(L, 1);
+        lua_rawsetp(L, seen, lua_topointer(L, idx));
+    } else if (depth >= PLAIN_DEPTH || --*left < 0) {
+        return false;
     }
+    luaL_checkstack(L, 8, NULL);
+    if (!strip_one(L, idx)) return true;
     int key = lua_gettop(L) + 1;
     lua_pushnil(L);            // … key
     while (lua_next(L, idx)) { // … key value
         budget__poll(host_of(L), L);
-        strip(L, key, seen, depth + 1);
-        strip(L, key + 1, seen, depth + 1);
+        if (lua_type(L, key) == LUA_TTABLE && !strip(L, key, seen, depth + 1, left)) return false;
+        if (lua_type(L, key + 1) == LUA_TTABLE && !strip(L, key + 1, seen, depth + 1, left)) return false;
         lua_pop(L, 1); // … key
     }
+    return true;
+}
+
+static void strip_result(lua_State *L, int idx)
+{
+    int top = lua_gettop(L), left = TREE_TABLES;
+    if (lua_type(L, idx) != LUA_TTABLE || strip(L, idx, 0, 0, &left)) return;
+    lua_settop(L, top);
+    lua_newtable(L); // … seen
+    strip(L, idx, top + 1, 0, &left);
+    lua_settop(L, top);
 }
 
 static int clean_k(lua_State *L, int status, lua_KContext ctx)
@@ -436,14 +456,8 @@ static int clean_k(lua_State *L, int status, lua_KContext ctx)
     (void)status;
     (void)ctx;
     luaL_checkstack(L, 8, NULL);
-    bool has_table = false;
     for (int i = 1; i <= n; i++)
-        has_table = has_table || lua_type(L, i) == LUA_TTABLE;
-    if (!has_table) return n;
-    lua_newtable(L); // results… seen
-    for (int i = 1; i <= n; i++)
-        strip(L, i, n + 1, 0);
-    lua_settop(L, n);
+        strip_result(L, i);
     return n;
 }
 

@@ -44,7 +44,7 @@ print(("a plain call\t%.0f ns\nbox:call\t%.0f ns\na wrapped function\t%.0f ns"):
   cost(200000, nothing), cost(200000, function() box:call(nothing) end), cost(200000, wrapped)))
 for _, n in ipairs { 20, 200, 2000 } do
   local groups = groups_of(n)
-  local times = 200000 // n
+  local times = 20000 // n
   local plain = cost(times, outside, groups)
   local called = cost(times, function() return box:call(inside, groups) end)
   local guarded = cost(times, box:wrap(inside), groups)
