@@ -99,7 +99,7 @@ local function same_from_the_recording(skip)
     local live, did = during.both(target, function()
       local window = h.window_begins(target.pid, SECONDS * h.slowness())
       local payload = run { processId = target.pid, save_to = path, providers = { DEMO }, durationSeconds = SECONDS * h.slowness() }
-      h.window_ends(window)
+      h.window_ends(window, true)
       return payload
     end, during.go)
     local recorded = run { traceFilePath = path, providers = { DEMO } }

@@ -19,7 +19,7 @@ end
 --- The load for a known time; what the target says that it did.
 local function work(target)
   target:command("go", "^GOING")
-  h.loop.sleep_ms(WORK_MS)
+  h.loop.sleep_ms(WORK_MS * h.slowness())
   target:command("stop", "^STOPPED")
   local did = {}
   for name, value in target:line("^DONE "):gmatch("([%w_]+)=(%d+)") do did[name] = math.tointeger(tonumber(value)) end
@@ -38,7 +38,7 @@ local function consistent(datas, did, what)
     h.ok(row.pauseMs > 0 and row.pauseMs <= row.elapsedBetweenGcsMs, what .. ": a pause within its interval")
     index = row.gcIndex
   end
-  h.ok(#datas.tuningEvents >= 3, what .. ": decisions: " .. #datas.tuningEvents)
+  if #datas.tuningEvents < 3 then h.too_slow() end -- too few collections for decisions: a longer load has more
   local changes, heaps = 0, nil
   for _, row in ipairs(datas.tuningEvents) do
     h.eq(row.heapCount ~= row.newHeapCount, row.isTransition, what .. ": transition")

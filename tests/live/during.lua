@@ -5,6 +5,7 @@ local known = require("known_values")
 
 local M = {}
 
+local OPENING_MS <const> = 250
 local STREAMING_THREAD <const> = ".NET EventPipe" -- one answers the diagnostics socket; one more a session, once its events are on
 
 --- How many sessions of a target are open with their events on.
@@ -45,7 +46,11 @@ function M.both(target, collect, work)
       return result
     end,
     function()
-      h.wait_for("a session on process " .. target.pid, h.START_MS, function() return over or M.sessions(target) > before end)
+      local since -- the thread of a session is there a moment before its opener has the answer
+      h.wait_for("a session on process " .. target.pid, h.START_MS, function()
+        since = M.sessions(target) > before and (since or h.loop.now_ms()) or nil
+        return over or since and h.loop.now_ms() - since >= OPENING_MS
+      end)
       local done = work(target)
       late = (over or h.windows_over(target.pid) > ended) and h.alive(target.pid)
       return done
@@ -86,7 +91,7 @@ function M.live_and_recorded(module, target, seconds, work)
     arguments.durationSeconds, arguments.depth = seconds * h.slowness(), "Detail"
     local window = arguments.processId and h.window_begins(arguments.processId, arguments.durationSeconds)
     local payload, extras = branch.run(caller(), arguments)
-    if window then h.window_ends(window) end
+    if window then h.window_ends(window, true) end
     if not payload then error(tostring(extras and extras.message or extras)) end
     return { payload = payload, artifact = extras.handle.artifact }
   end

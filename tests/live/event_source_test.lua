@@ -6,7 +6,7 @@ local scopes = require("lunette.scopes")
 
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0", "aot" }
 local N <const> = 50 -- 175 events: all of them inline
-local SECONDS <const> = 2
+local SECONDS <const> = 3
 local DEMO <const> = "Lunette-Demo"
 local ALLOWED <const> = { Diagnostics__EventSourceAllowlist__0 = DEMO, Diagnostics__EventSourceAllowlist__1 = "Lunette-Flood" }
 
@@ -60,9 +60,12 @@ local function unsafe_path(skip)
     local words = {
       h.lunette, "call", "collect_events", "--json", "--approve", "--scopes", "eventpipe,eventsource-any", "unsafeProvider=true",
     }
-    for name, value in pairs(arguments(target)) do words[#words + 1] = name .. "=" .. tostring(value) end
+    local given = arguments(target, { durationSeconds = SECONDS * h.slowness() })
+    for name, value in pairs(given) do words[#words + 1] = name .. "=" .. tostring(value) end
     local data, did = during.both(target, function()
+      local window = h.window_begins(target.pid, given.durationSeconds)
       local done = h.ok(h.loop.exec { argv = words, timeout_ms = 180000, max_output = 1 << 20 })
+      h.window_ends(window, true)
       return h.ok(h.json.decode(done.stdout), done.stderr).data.eventSource
     end, during.go)
     h.eq({ "0x0", 4 }, { data.keywords, data.eventLevel }, "narrowed")
@@ -114,7 +117,7 @@ local function same_from_the_recording(skip)
     local live, did = during.both(target, function()
       local window = h.window_begins(target.pid, SECONDS * h.slowness())
       local payload = run { processId = target.pid, save_to = path, durationSeconds = SECONDS * h.slowness() }
-      h.window_ends(window)
+      h.window_ends(window, true)
       return payload
     end, during.go)
     local recorded = run { traceFilePath = path }

@@ -21,7 +21,8 @@ local function during(server, target, seconds, fn, more)
   local results = h.together {
     function() return counters(server, target.pid, seconds, more) end,
     function()
-      h.wait_for("the session to open", h.START_MS, function() return h.connections(target.pid) > 0 end)
+      h.wait_for("the session to open", h.START_MS, function() return sessions(target) > 0 end) -- what only asks has no events on
+      h.loop.sleep_ms(250)
       return fn() or true
     end,
   }
@@ -49,10 +50,7 @@ local function killed_before_a_counter(skip)
   local target <close> = h.target("net10.0", "idle")
   h.loop.sleep_ms(1600) -- past the guard for starting programs
   local before = h.usage(server.pid)
-  local envelope = during(server, target, 20, function()
-    h.wait_for("its events", h.START_MS, function() return sessions(target) > 0 end) -- what only asks has none
-    target:kill()
-  end)
+  local envelope = during(server, target, 20, function() target:kill() end)
   h.eq("ProcessExited", envelope.error and envelope.error.kind, "error kind")
   h.ok(envelope.error.message:find(tostring(target.pid), 1, true), "the process is named")
   h.settled(server, before)

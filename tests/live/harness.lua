@@ -65,8 +65,10 @@ M.window_begins = atomic(function(pid, seconds)
   return window
 end)
 
-M.window_ends = atomic(function(window)
+--- envelope: the answer, when it may be one without a window: a question, an error, nothing.
+M.window_ends = atomic(function(window, envelope)
   windows.open[window] = nil
+  if envelope ~= true and not (envelope and envelope.data) then return end
   windows.over[window.pid] = (windows.over[window.pid] or 0) + 1
 end)
 
@@ -327,12 +329,10 @@ function Server:call(tool, arguments, options)
   arguments = stretched(tool, arguments)
   local window = window_of(tool, arguments)
   local result, err, messages = self:request("tools/call", { name = tool, arguments = arguments }, options)
-  if not result then
-    if window then windows.open[window] = nil end
-    return nil, err
-  end
-  if window then M.window_ends(window) end
-  return result.structuredContent or assert(json.decode(result.content[1].text)), messages, result
+  local envelope = result and (result.structuredContent or assert(json.decode(result.content[1].text)))
+  if window then M.window_ends(window, envelope) end
+  if not result then return nil, err end
+  return envelope, messages, result
 end
 
 --- Descriptors, threads and children of a process.
@@ -369,8 +369,8 @@ function M.call(tool, arguments, timeout_ms, wrapper)
   end
   local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
   if not done then error(tostring(err), 2) end
-  if window then M.window_ends(window) end
   local envelope = json.decode(done.stdout)
+  if window then M.window_ends(window, envelope) end
   if not envelope then error(("lunette call %s: no JSON, exit %s: %s%s"):format(tool, tostring(done.code), done.stdout, done.stderr), 2) end
   return envelope, done
 end
