@@ -65,11 +65,16 @@ end
 ---@param file SiteFile
 ---@param room table
 ---@param build table
+---@param below any   the value beneath
 ---@return Problem[]?
-function M.check(run, file, room, build)
+function M.check(run, file, room, build, below)
   local one = check[room.name]
   local problems = one and one(run.value, file, build)
   if problems or not run.box then return problems end
+  local weaker = power.weaker(run.value, below)
+  if weaker then
+    return at_field(run.value, weaker, "must ask for at least what the declaration beneath asks for, since its functions may be used here")
+  end
   local have = power.scopes(run.value, build)
   local key = table.concat(have, " ")
   if run.powers ~= key then run.powers, run.missing = key, power.missing(run, file, have) or false end -- the same file, the same answer

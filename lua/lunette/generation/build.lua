@@ -50,14 +50,14 @@ local function level_of(file, room, below, before, build)
   if not same then build.n_run = build.n_run + 1 end
   local level = { file = file, below = value, run = run, disabled = run.disabled }
   if run.disabled then return level end
-  local problems = run.problems or assemble.check(run, file, room, build)
+  local problems = run.problems or assemble.check(run, file, room, build, value)
   if not problems then
     level.value, level.good = run.value, run
     return level
   end
   local good = before and before.good
   level.problems = problems
-  if good and not assemble.check(good, file, room, build) then
+  if good and not assemble.check(good, file, room, build, value) then
     level.value, level.good, level.serving = good.value, good, "last good"
   else
     level.value, level.serving = value, value ~= nil and "beneath" or "nothing"

@@ -67,6 +67,46 @@ local function sources(run, path)
   return list
 end
 
+-- Whether a requirement lets in somebody whom the older one kept out. A function is as good as itself only.
+local function lets_in_more(new, old)
+  if old == nil then return false end
+  if type(old) == "function" or type(new) == "function" or new == nil then return new ~= old end
+  local list, has = old.list or old, {}
+  for _, scope in ipairs(new.list or new) do has[scope] = true end
+  if old.semantics == "any" then -- fewer of the same words, or all of some of them
+    local known = {}
+    for _, scope in ipairs(list) do known[scope] = true end
+    for scope in pairs(has) do
+      if new.semantics == "any" and not known[scope] then return true end
+      if new.semantics ~= "any" and known[scope] then return false end
+    end
+    return new.semantics ~= "any" or next(has) == nil
+  end
+  if new.semantics == "any" and #(new.list or new) > 1 then return true end
+  for _, scope in ipairs(list) do
+    if not has[scope] then return true end
+  end
+  return false
+end
+
+--- Where a declaration asks less of its callers than what it stands upon, whose functions it may use: the field; nil when nowhere.
+---@param value table
+---@param below table?   the declaration beneath
+---@return string?
+function M.weaker(value, below)
+  local new, old = declare.of(value), below and declare.of(below)
+  if not new or not old or new.kind ~= old.kind or not sure[new.kind] then return nil end
+  new, old = new.declared, old.declared
+  local default = declare.of(value).kind == "collector" and DEFAULT_COLLECTOR or nil
+  if lets_in_more(new.scopes or default, old.scopes or default) then return "scopes" end
+  if lets_in_more(new.call_scopes, old.call_scopes) then return "call_scopes" end
+  for name, branch in pairs(old.branches or {}) do
+    local mine = new.branches and new.branches[name]
+    if mine and mine.run and lets_in_more(mine.scopes, branch.scopes) then return "branches." .. name .. ".scopes" end
+  end
+  return nil
+end
+
 --- The scopes that a file's callers are sure to hold.
 ---@param value table
 ---@param build table
