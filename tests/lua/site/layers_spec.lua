@@ -9,8 +9,11 @@ local kinds = require("lunette.kinds")
 local kit = require("support.site_kit")
 local loop = require("lunette.loop")
 local redaction = require("lunette.redaction")
+local registry = require("lunette.registry")
+local reload = require("lunette.generation.reload")
 local site = require("lunette.site")
 local view = require("lunette.view")
+local watch = require("lunette.watch")
 
 local RECORDING <const> = require("lunette.sys").home .. "/tests/data/recordings/source.nettrace"
 
@@ -164,6 +167,7 @@ describe("site scripts #unit", function()
         { "tools/a.lua", "return nonsense.x", "tools/a.lua:1: " },
         { "tools/a.lua", "return 1 +", "tools/a.lua:1: " },
         { "tools/a.lua", "return 7", "must return tool { … }" },
+        { "tools/a.lua", 'local t = { name = "a" } t.t = t return tool(t)', "a declaration may hold at most 20000 values, nested 40 deep" },
         { "tools/a.lua", 'return redaction { patterns = { "x" } }', "this is a redaction: it belongs into redaction/" },
         { "views/countres/x.lua", 'return view { kind = "countres", name = "x", project = function() end }',
           'there is no kind of handle "countres". Did you mean "counters"?' },
@@ -281,6 +285,22 @@ describe("site scripts #unit", function()
       os.execute(("touch '%s/tools/a.lua'"):format(dir))
       local touched = load_site(g)
       assert.same({ 0, g.tools.a }, { touched.n_run, touched.tools.a })
+    end)
+
+    it("by looking, where folders cannot be watched", function()
+      local function body(word) return ('return tool { name = "a", description = %q, run = function() return {} end }'):format(word) end
+      write("tools/a.lua", body("one"))
+      load_site()
+      local new_watch, poll_ms = watch.new, reload.POLL_MS
+      watch.new, reload.POLL_MS = function() return nil, { kind = "LimitExceeded" } end, 10
+      local own = registry.new()
+      local task = reload.start(own)
+      write("tools/a.lua", body("another"))
+      kit.eventually("the change", function() return generation.newest().tools.a.description == "another" end)
+      task:cancel("enough")
+      task:await()
+      watch.new, reload.POLL_MS = new_watch, poll_ms
+      assert.equal("another", own.tool("a").description)
     end)
 
     it("within 50 ms when one of 300 files changed", function()
