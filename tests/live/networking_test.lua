@@ -114,7 +114,7 @@ end
 local function no_secret_of(kind, server)
   local target <close> = h.target("net8.0", "http", 1, { go = false }) -- the runtime whose events have all of them
   local envelope = during.both(target, function()
-    return assert(server:call("collect_events", { kind = kind, processId = target.pid, durationSeconds = 8, depth = "Detail" }))
+    return assert(server:call("collect_events", { kind = kind, processId = target.pid, durationSeconds = 10, depth = "Detail" }))
   end, during.go)
   h.ok(not envelope.error, kind .. ": " .. h.json.encode(envelope.error or {}))
   local data = envelope.data.networking or envelope.data.httpPhases
