@@ -30,11 +30,12 @@ for i, kind in ipairs(KINDS) do
 end
 local status = io.open("/proc/self/status"):read("a")
 local stat = proc.stat(math.tointeger(tonumber(status:match("\nPid:%s*(%d+)"))))
-local dropped = 0
+local dropped, incomplete = 0, 0
 for _, note in ipairs(notes) do
   if note:find("EventsDropped") or note:find("MemoryLimit") then dropped = dropped + 1 end
+  if note:find("Incomplete") then incomplete = incomplete + 1 end -- the target did not get its buffers out in time
 end
 io.stderr:write(json.encode(notes), "\n")
-print(("events=%d lost=%d dropped=%d peak_kb=%s cpu_s=%.2f requests=%d kestrel=%d"):format(events, lost, dropped,
+print(("events=%d lost=%d dropped=%d incomplete=%d peak_kb=%s cpu_s=%.2f requests=%d kestrel=%d"):format(events, lost, dropped, incomplete,
   status:match("VmHWM:%s*(%d+)"), (stat.user_ticks + stat.system_ticks) / proc.clock().ticks_per_s, seen.requests.requestsStarted,
   seen.kestrel.requestsStarted))

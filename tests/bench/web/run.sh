@@ -60,10 +60,12 @@ loading=$!
 sleep 2
 ours "$window" "$out/ours.paced"
 wait $loading
+incomplete=$(field incomplete "$out/ours.paced")
 lost=$(field lost "$out/ours.paced") dropped=$(field dropped "$out/ours.paced") peak=$(field peak_kb "$out/ours.paced")
 echo "$rate requests a second for $window s: $(field rps "$out/load.paced") answered, $(field requests "$out/ours.paced") seen, $(field events "$out/ours.paced") events," \
   "$lost lost, peak memory $((peak >> 10)) MiB, $(field cpu_s "$out/ours.paced") s of CPU"
-if [ "$lost" = 0 ] && [ "$dropped" = 0 ] && [ "$peak" -le 65536 ]; then echo "reached: no event lost, at most 64 MiB"; else
+[ "$incomplete" = 0 ] || echo "$incomplete of 3 sessions had not ended 5 s after their stop: the machine has too little CPU for the target"
+if [ "$lost" = 0 ] && [ "$dropped" = 0 ] && [ "$incomplete" = 0 ] && [ "$peak" -le 65536 ]; then echo "reached: no event lost, at most 64 MiB"; else
   echo "MISSED: no event lost, at most 64 MiB"; cat "$out/ours.paced.notes"; bad=1; fi
 
 for i in $(seq "$rounds"); do
