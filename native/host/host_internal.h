@@ -213,7 +213,8 @@ void memory__release(mem_account *a);                               /* its block
 
 /* box_lua.c: sandbox.native, which lunette.sandbox builds on */
 void box__install(lua_State *L);
-void box__drop_all(task *t); /* the frames of a task that ended without leaving them */
+int box__guards(lua_State *L); /* native.guards */
+void box__drop_all(task *t);   /* the frames of a task that ended without leaving them */
 
 /* safe.c */
 int safe__handle(lua_State *L);   /* stands between an error and the message handler of xpcall */
