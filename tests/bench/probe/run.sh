@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The reducer engine against the same aggregation in C# on TraceEvent 4.0.0: group by kind, pairs with quantiles of their durations, the last
-# hundred rows (flood.lua and Peer/Program.cs), over more than two million events.
+# The reducer engine against the same aggregation in C# on TraceEvent 4.0.0 (flood.lua and Peer/Program.cs), over more than two million
+# events. A typical collector: pairs, in them a group by kind with the quantiles of the durations, and the last hundred rows. Then the same
+# with a second group beside it, over the starts, with a sum.
 #   1. From a recording in memory, each program in a fresh process and in turns; medians of $ROUNDS rounds, by the clock and by CPU time,
 #      which does not depend on what else the machine does. The first pass is what a program takes that reads one recording, the second one
 #      has the peer's code compiled and warm. To reach, in the first, by CPU time: 5 million events a second, and 8 times the peer.
@@ -48,34 +49,41 @@ whole() {
 
 bad=0
 cat "$out/trace.nettrace" >/dev/null # both find it in the page cache
+rm -f "$out"/{ours,theirs}{,1}{,-full}.*
 for i in $(seq "$rounds"); do
-  whole "$out/ours.$i" "$lunette" lua "$here/flood.lua" file "$out/trace.nettrace"
-  whole "$out/theirs.$i" "$out/Peer/Peer" file "$out/trace.nettrace"
-  whole "$out/ours1.$i" "$lunette" lua "$here/flood.lua" once "$out/trace.nettrace"
-  whole "$out/theirs1.$i" "$out/Peer/Peer" once "$out/trace.nettrace"
+  for which in "" -full; do
+    whole "$out/ours$which.$i" "$lunette" lua "$here/flood.lua" "file$which" "$out/trace.nettrace"
+    whole "$out/theirs$which.$i" "$out/Peer/Peer" "file$which" "$out/trace.nettrace"
+    whole "$out/ours1$which.$i" "$lunette" lua "$here/flood.lua" "once$which" "$out/trace.nettrace"
+    whole "$out/theirs1$which.$i" "$out/Peer/Peer" "once$which" "$out/trace.nettrace"
+  done
 done
-"$lunette" lua "$here/compare.lua" "$out/ours.1" "$out/theirs.1" || bad=1
-ours=("$out"/ours.[0-9]*) theirs=("$out"/theirs.[0-9]*) ours1=("$out"/ours1.[0-9]*) theirs1=("$out"/theirs1.[0-9]*)
 size=$(stat -c %s "$out/trace.nettrace") n=$(field events "$out/ours.1")
 echo "recording: $n events, $((size >> 20)) MiB; medians of $rounds rounds, events a second"
-row() { # row NAME: events a second of both in a figure of seconds, and how many times ours is theirs
-  local o t
-  if [ "$2" = once ]; then o=$(median "$3" "${ours1[@]}") t=$(median "$3" "${theirs1[@]}"); else o=$(median "$3" "${ours[@]}") t=$(median "$3" "${theirs[@]}"); fi
+row() { # row NAME once|both FIGURE: events a second of both in a figure of seconds, and how many times ours is theirs
+  local o t one=
+  [ "$2" = once ] && one=1
+  o=$(median "$3" "$out/ours$one$which".*) t=$(median "$3" "$out/theirs$one$which".*)
   awk -v name="$1" -v n="$n" -v o="$o" -v t="$t" 'BEGIN {printf "%-30s %12d %18d %10.1f\n", name, n / o, n / t, t / o}'
 }
-printf "%-30s %12s %18s %10s\n" "" lunette "TraceEvent 4.0.0" times
-row "whole process, by the clock" once whole_s
-row "whole process, CPU time" once cpu_s
-row "first pass, by the clock" both first_s
-row "first pass, CPU time" both first_cpu_s
-row "second pass, by the clock" both second_s
-row "second pass, CPU time" both second_cpu_s
-awk -v n="$n" -v o="$(median first_cpu_s "${ours[@]}")" -v t="$(median first_cpu_s "${theirs[@]}")" \
-    -v om="$(median peak_kb "${ours1[@]}")" -v tm="$(median peak_kb "${theirs1[@]}")" 'BEGIN {
+for which in "" -full; do
+  [ -z "$which" ] && echo "a typical collector: one group, pair, quantiles, ring" || echo "with a second group and a sum"
+  "$lunette" lua "$here/compare.lua" "$out/ours$which.1" "$out/theirs$which.1" || bad=1
+  printf "%-30s %12s %18s %10s\n" "" lunette "TraceEvent 4.0.0" times
+  row "whole process, by the clock" once whole_s
+  row "whole process, CPU time" once cpu_s
+  row "first pass, by the clock" both first_s
+  row "first pass, CPU time" both first_cpu_s
+  row "second pass, by the clock" both second_s
+  row "second pass, CPU time" both second_cpu_s
+done
+awk -v n="$n" -v o="$(median first_cpu_s "$out"/ours.*)" -v t="$(median first_cpu_s "$out"/theirs.*)" \
+    -v om="$(median peak_kb "$out"/ours1.*)" -v tm="$(median peak_kb "$out"/theirs1.*)" 'BEGIN {
   printf "%-30s %8.1f MiB %14.1f MiB\n", "peak memory", om / 1024, tm / 1024
-  bad = n / o < 5e6 || t / o < 8 || n < 2e6
-  print (bad ? "MISSED" : "reached") ": 5 million events a second, 8 times the peer"
-  exit bad
+  fast = n / o >= 5e6 && n >= 2e6
+  print (fast ? "reached" : "MISSED") ": 5 million events a second"
+  print (t / o >= 8 ? "reached" : "MISSED") ": 8 times the peer"
+  exit !(fast && t / o >= 8)
 }' || bad=1
 
 echo "live, $rate thousand events a second for 10 s"
