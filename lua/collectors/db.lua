@@ -5,7 +5,6 @@ local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
 local declared = require("collectors.db.program")
-local hints = require("collectors.db.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local window = require("collectors.window")
@@ -39,5 +38,4 @@ return collector {
       #artifact.commands, what, artifact.duration_ms / 1000, #artifact.incidents,
       artifact.failed > 0 and (", %d failed"):format(artifact.failed) or "")
   end,
-  hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

@@ -4,7 +4,6 @@ local artifacts = require("collectors.kestrel.artifact")
 local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
 local declared = require("collectors.kestrel.program")
-local hints = require("collectors.kestrel.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local window = require("collectors.window")
@@ -40,5 +39,4 @@ return collector {
   kind = "kestrel", handle = "kestrel-snapshot", risk = "moderate", data_field = "kestrel", payload = "KestrelSnapshot", collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth) end,
   summary = sentence,
-  hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

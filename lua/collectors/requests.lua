@@ -5,7 +5,6 @@ local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
 local declared = require("collectors.requests.program")
-local hints = require("collectors.requests.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local wire = require("collectors.requests.wire")
@@ -44,5 +43,4 @@ return collector {
       artifact.duration_ms / 1000, artifact.long_running, artifact.threshold_ms,
       artifact.oldest_ms and (", the oldest for %.1f s"):format(artifact.oldest_ms / 1000) or "")
   end,
-  hints = function(artifact, handle_id, pid) return hints.of(artifact, handle_id, pid) end,
 }

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- What becomes of the engine's result for a web server: merged operations, queues over time, several servers, notes.
 local artifacts = require("collectors.kestrel.artifact")
-local hints = require("collectors.kestrel.hints")
 local json = require("lunette.json")
+local rules = require("lunette.rules.index")
 local signal = require("signals.kestrel_by_operation")
 local wire = require("collectors.kestrel.wire")
 
@@ -66,7 +66,8 @@ describe("collectors.kestrel.artifact", function()
     local points = {}
     for i, p in ipairs(a.points) do points[i] = { p.unix_ms, p.connection or -1, p.request or -1 } end
     assert.same({ { 1000, 0, 2 }, { 2000, 5, 1 }, { 3000, 1, 7 } }, points)
-    assert.same({ "queues", "high" }, { hints.of(a, "H", 7)[1].suggestedArguments.view, hints.of(a, "H", 7)[1].priority })
+    local first = rules.hints("kestrel-snapshot", { artifact = a, handle_id = "H", process_id = 7 })[1]
+    assert.same({ "queues", "high" }, { first.suggestedArguments.view, first.priority })
   end)
 
   it("lists the options of several servers, without secrets", function()

@@ -2,8 +2,8 @@
 -- What becomes of the engine's result for requests: counts, ages, and what is said of requests that nobody can list.
 local artifacts = require("collectors.requests.artifact")
 local bridge = require("collectors.diagnostic_source")
-local hints = require("collectors.requests.hints")
 local program = require("collectors.requests.program")
+local rules = require("lunette.rules.index")
 
 local START_MS <const> = 1700000000000
 local MS <const> = 1000000
@@ -85,10 +85,13 @@ describe("collectors.requests.artifact", function()
   end)
 
   it("points at threads and pool when requests are stuck, elsewhere when none is", function()
-    local stuck = hints.of({ long_running = 1 }, "H", 7)
+    local function hints(of, pid)
+      return rules.hints("in-flight-requests", { artifact = of, handle_id = "H", process_id = pid })
+    end
+    local stuck = hints({ long_running = 1 }, 7)
     assert.same({ "inspect_process", "requests-now" }, { stuck[1].nextTool, stuck[1].suggestedArguments.view })
-    assert.equal("longRunning", hints.of({ long_running = 1 }, "H", nil)[1].suggestedArguments.view)
-    assert.equal("kestrel", hints.of({ long_running = 0 }, "H", 7)[1].suggestedArguments.kind)
+    assert.equal("longRunning", hints({ long_running = 1 }, nil)[1].suggestedArguments.view)
+    assert.equal("kestrel", hints({ long_running = 0 }, 7)[1].suggestedArguments.kind)
   end)
 end)
 
