@@ -68,6 +68,10 @@ local KINDS <const> = {
     h.ok(p.totalEnqueueEvents > 0, "those that came are counted")
     h.eq({ true, false }, { p.quality.transportLoss, p.quality.supportsAbsence }, "quality: " .. h.json.encode(p.quality))
   end },
+  { module = "logs", mode = "logs", n = 2000, check = function(l)
+    at_most(12 * 2000 + 8, l.totalEvents, "messages from Information on")
+    h.ok(l.totalEvents + l.cost.eventsLost >= 12 * 2000 + 8, "each was counted or told lost: " .. h.json.encode(l.cost))
+  end },
   { module = "allocations_sampled", mode = "alloc", n = 100000, check = function(a, did)
     h.ok(a.total.samples > 0 and a.total.bytes < did.bytes, "an estimate of what came: " .. h.json.encode(a.total))
   end },

@@ -32,5 +32,14 @@ describe("collectors.logs.program", function()
 
   it("keeps more of a text than is shown, within what an event can have", function()
     assert.same({ 4096, 10240, 65536 }, { program.text_max(16), program.text_max(4096), program.text_max(32768) })
+    local made = program.new { level = "Error", kept = 1, bytes = 4096, detail = true, recorded = true }
+    assert.equal(10240, made.text_max)
+    local probe = require("lunette.probe")
+    for _, wrong in ipairs { 15, 65537, "x" } do
+      local declared = { name = "p", providers = {}, events = { a = "p/e" }, keep = { n = probe.count() }, text_max = wrong }
+      local ok, why = pcall(probe.program, declared)
+      assert.is_false(ok)
+      assert.matches("text_max", tostring(why))
+    end
   end)
 end)
