@@ -189,13 +189,15 @@ local function sections_of(environ)
   return tree
 end
 
+local ELSEWHERE <const> = { LUNETTE_HOME = true } -- read before there is a configuration
+
 local function read_environment(cfg, environ)
   walk(cfg, sections_of(environ), "", "environment")
   for name, value in pairs(environ) do
     local row = by_lower[name:lower()]
     if row and row[1] == name then
       if value ~= "" then assign(cfg, row, value, "environment") end
-    elseif not row and (name:match("^MCP_") or name:match("^LUNETTE_")) and text.nearest(name, names) then
+    elseif not row and not ELSEWHERE[name] and (name:match("^MCP_") or name:match("^LUNETTE_")) and text.nearest(name, names) then
       problem(cfg, ("environment: there is no setting %s.%s"):format(name, text.did_you_mean(name, names)))
     end
   end

@@ -31,6 +31,8 @@ describe("lunette.config #unit", function()
     assert.equal("environment", cfg:source("MCP_ATTACH_WAIT_MS"))
   end)
 
+  it("takes no offence at what is read elsewhere", function() assert.same({}, load({ LUNETTE_HOME = "/x" }).problems) end)
+
   it("has the contract's defaults", function()
     local cfg = load({})
     assert.equal(32, cfg:get("Diagnostics:HandleStore:MaxEntries"))
