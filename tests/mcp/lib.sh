@@ -27,11 +27,29 @@ need_npm() {
   node --version | grep -Eq '^v(2[2-9]|[3-9][0-9])\.' || skip "a Node of version 22 or later is needed, found $(node --version 2>&1)"
 }
 
+# Makes a home (LUNETTE_HOME) whose `lunette serve` is the product's with the fixtures: links to the product, and one file in place of
+# lua/cli/serve.lua. Sets FIXTURES_HOME.
+fixtures_home() {
+  FIXTURES_HOME=$(mktemp -d "$WORK/home.XXXXXX")
+  product=$(cd "$HERE/../.." && pwd)
+  mkdir -p "$FIXTURES_HOME/lua/cli"
+  ln -s "$product" "$FIXTURES_HOME/product"
+  ln -s "$HERE/fixtures" "$FIXTURES_HOME/fixtures"
+  ln -s "$product"/playbooks "$product"/schemas "$product"/share "$FIXTURES_HOME/"
+  for entry in "$product"/lua/*; do
+    [ "$(basename "$entry")" = cli ] || ln -s "$entry" "$FIXTURES_HOME/lua/"
+  done
+  for entry in "$product"/lua/cli/*; do
+    [ "$(basename "$entry")" = serve.lua ] || ln -s "$entry" "$FIXTURES_HOME/lua/cli/"
+  done
+  ln -s "$HERE/fixtures/serve.lua" "$FIXTURES_HOME/lua/cli/serve.lua"
+}
+
 # Starts the server on a free port; sets URL, TOKEN and SERVER_PID. Arguments go to `lunette serve`.
 start_server() {
   TOKEN=test-token-$$-$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
   SERVER_LOG=$(mktemp "$WORK/server.XXXXXX")
-  MCP_BEARER_TOKEN=$TOKEN "$LUNETTE" serve --http 127.0.0.1:0 "$@" >"$SERVER_LOG" 2>"$SERVER_LOG.err" &
+  ${FIXTURES_HOME:+env LUNETTE_HOME="$FIXTURES_HOME"} env MCP_BEARER_TOKEN="$TOKEN" "$LUNETTE" serve --http 127.0.0.1:0 "$@" >"$SERVER_LOG" 2>"$SERVER_LOG.err" &
   SERVER_PID=$!
   trap stop_server EXIT
   for _ in $(seq 600); do
@@ -49,4 +67,5 @@ stop_server() {
   kill "$SERVER_PID" 2>/dev/null || true
   wait "$SERVER_PID" 2>/dev/null || true
   SERVER_PID=
+  [ -z "${FIXTURES_HOME:-}" ] || rm -rf "$FIXTURES_HOME"
 }

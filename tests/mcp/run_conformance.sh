@@ -10,7 +10,8 @@ shift 2
 mkdir -p "$WORK"
 . "$(dirname "$0")/lib.sh"
 need_npm
-start_server --scripts "$HERE/fixtures"
+fixtures_home
+start_server
 OUT=$(mktemp -d "$WORK/conformance.XXXXXX")
 bad=0
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT
 // What only a real transport shows: a client that goes away stops its call within a second, cancellation, the end of input and of the
-// process, limits, refusals. usage: transport_check.mjs LUNETTE FIXTURES WORK
+// process, limits, refusals. usage: transport_check.mjs LUNETTE HOME (of lib.sh's fixtures_home)
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-const [lunette, fixtures] = process.argv.slice(2);
+const [lunette, home] = process.argv.slice(2);
 const MODERN = '2026-07-28';
 const TOKEN = 'token-of-the-transport-check';
 const SOON_MS = 10000; // as a rule some milliseconds
 const children = [];
 process.on('exit', () => children.forEach((child) => child.kill('SIGKILL')));
 
-function start(args) {
-  const child = spawn(lunette, ['serve', ...args], { env: { ...process.env, MCP_BEARER_TOKEN: TOKEN }, stdio: ['pipe', 'pipe', 'pipe'] });
+// plain: the product as it is, without the fixtures
+function start(args, plain = false) {
+  const env = { ...process.env, MCP_BEARER_TOKEN: TOKEN, ...(plain ? {} : { LUNETTE_HOME: home }) };
+  const child = spawn(lunette, ['serve', ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
   children.push(child);
   child.exited = once(child, 'exit');
   child.log = '';
@@ -22,8 +24,8 @@ function start(args) {
   return child;
 }
 
-async function serveHttp(args = []) {
-  const child = start(['--http', '127.0.0.1:0', ...args]);
+async function serveHttp(plain = false) {
+  const child = start(['--http', '127.0.0.1:0'], plain);
   for await (const line of createInterface({ input: child.stdout })) {
     const found = /listens on (http\S+)/.exec(line);
     if (found) return { child, url: found[1] };
@@ -150,7 +152,7 @@ async function stopEndsStreams(child, url) {
 }
 
 async function tokens() {
-  const { child, url } = await serveHttp();
+  const { child, url } = await serveHttp(true);
   for (const authorization of ['', 'Bearer wrong', 'Basic x', `Bearer ${TOKEN}x`]) {
     const response = await post(url, modernBody('server/discover'), { authorization });
     assert.equal(response.status, 401);
@@ -170,7 +172,7 @@ async function tokens() {
 // ---- stdio -----------------------------------------------------------------------------------------------------------------------------
 
 function stdioPeer() {
-  const child = start(['--stdio', '--scripts', fixtures]);
+  const child = start(['--stdio']);
   const waiting = new Map();
   const messages = [];
   createInterface({ input: child.stdout }).on('line', (line) => {
@@ -221,7 +223,7 @@ async function stdioSignal() {
   report('stdio: SIGTERM ends it');
 }
 
-const { child, url } = await serveHttp(['--scripts', fixtures]);
+const { child, url } = await serveHttp();
 await disconnectStopsTheCall(url);
 await legacyCancellation(url);
 await limits(url);

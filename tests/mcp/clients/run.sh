@@ -8,8 +8,7 @@ set -u
 LUNETTE=$1 WORK=$2 CLIENT=$3
 mkdir -p "$WORK"
 . "$(dirname "$0")/../lib.sh"
-SCRIPTS=
-[ -n "${TOOL:-}" ] || SCRIPTS="--scripts $HERE/fixtures"
+[ -n "${TOOL:-}" ] || fixtures_home
 bad=0
 
 need_csharp() {
@@ -29,8 +28,11 @@ need_csharp() {
 # both COMMAND...: over HTTP, then over stdio
 both() {
   "$@" http "$URL" || bad=1
-  # shellcheck disable=SC2086 # SCRIPTS is two words or none
-  "$@" stdio "$LUNETTE" serve --stdio $SCRIPTS || bad=1
+  if [ -n "${FIXTURES_HOME:-}" ]; then
+    "$@" stdio env LUNETTE_HOME="$FIXTURES_HOME" "$LUNETTE" serve --stdio || bad=1
+  else
+    "$@" stdio "$LUNETTE" serve --stdio || bad=1
+  fi
 }
 
 case $CLIENT in
@@ -38,11 +40,10 @@ case $CLIENT in
   *) need_npm; NPM_ROOT=$WORK/npm; export NPM_ROOT ;;
 esac
 if [ "$CLIENT" = transport ]; then # starts its own servers
-  node "$HERE/transport_check.mjs" "$LUNETTE" "$HERE/fixtures"
+  node "$HERE/transport_check.mjs" "$LUNETTE" "$FIXTURES_HOME"
   exit $?
 fi
-# shellcheck disable=SC2086
-start_server $SCRIPTS
+start_server
 case $CLIENT in
   wire) node "$HERE/wire_check.mjs" "$URL" || bad=1 ;;
   ts)
