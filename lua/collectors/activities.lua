@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- activities: the spans of ActivitySource that end in one window: exact sums by source and operation, the first spans with their ids, times
 -- and tags; one trace alone when it is named; where outgoing HTTP went when that is asked for.
-local activity_hints = require("collectors.activities.hints")
 local collector = require("lunette.collector")
 local destinations = require("collectors.activities.destinations")
 local globs = require("collectors.globs")
@@ -132,5 +131,4 @@ return collector {
       or (args.maxMatchedActivities or DEFAULT_CAP) ~= DEFAULT_CAP)
   end,
   summary = sentence,
-  hints = function(artifact, handle_id, pid) return activity_hints.of(artifact, handle_id, pid) end,
 }

@@ -4,7 +4,6 @@
 local collector = require("lunette.collector")
 local entries = require("collectors.logs.entries")
 local globs = require("collectors.globs")
-local log_hints = require("collectors.logs.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local program = require("collectors.logs.program")
@@ -116,5 +115,4 @@ return collector {
   risk = { level = "moderate", side_effects = { "takes the one filter of the process's EventSource loggers while it runs" } },
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth or "Summary") end,
   summary = sentence,
-  hints = log_hints.of,
 }

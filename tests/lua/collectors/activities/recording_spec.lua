@@ -182,7 +182,9 @@ describe("collect_events activities, recorded", function()
     assert.same({ "collect_events", "counters" }, { envelope.hints[1].nextTool, envelope.hints[1].suggestedArguments.kind })
     _, envelope = collect { sources = { "Other.Noise" } }
     assert.is_truthy(find(envelope.hints, "nextTool", "query_snapshot"))
-    local slow = require("collectors.activities.hints").of({ by_operation = { { max_ms = 251 } }, spans = {} }, "H", 7)
+    local slow = require("lunette.rules.index").hints("activities", {
+      artifact = { by_operation = { { max_ms = 251 } }, spans = {} }, handle_id = "H", process_id = 7,
+    })
     assert.same({ "collect_sample", "cpu", 10 },
       { slow[1].nextTool, slow[1].suggestedArguments.kind, slow[1].suggestedArguments.durationSeconds })
     assert.equal("byOperation", slow[2].suggestedArguments.view)

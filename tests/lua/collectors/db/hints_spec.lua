@@ -5,7 +5,9 @@ local rules = require("lunette.rules.index")
 local function hints(artifact, pid)
   local list = rules.hints("db-snapshot", { artifact = artifact, handle_id = "H", process_id = pid })
   local out = {}
-  for i, h in ipairs(list) do out[i] = ("%s %s %s"):format(h.suggestedArguments.view or h.nextTool, h.priority, h.reason:match("^%S+ %S+")) end
+  for i, h in ipairs(list) do
+    out[i] = ("%s %s %s"):format(h.suggestedArguments.view or h.nextTool, h.priority, h.reason:match("^%S+ %S+"))
+  end
   return out
 end
 
