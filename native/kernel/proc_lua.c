@@ -219,7 +219,7 @@ static int l_thread_cpu(lua_State *L)
 {
     int pid = check_pid(L, 1);
     if (!lua_isnoneornil(L, 2) && lua_type(L, 2) != LUA_TSTRING) luaL_checktype(L, 2, LUA_TTABLE);
-    lua_settop(L, 2); /* without names the box would be taken for them */
+    lua_settop(L, 2);        /* without names the box would be taken for them */
     job **box = push_box(L); // box
     *box = job_new(L, JOB_THREADS, pid);
     if (!*box) return luaL_error(L, "not enough memory");
