@@ -189,7 +189,7 @@ local function compile_one(set, file)
   local declared = file.value
   local name = declared.name or file.name
   local rule = {
-    name = name, file = file.file, layer = file.layer, order = declared.order or M.ORDER, summary = declared.summary,
+    name = name, from = file, layer = file.layer, order = declared.order or M.ORDER, summary = declared.summary,
     rationale = declared.rationale, next = step_of(declared.next, "'next'"), what = "the rule " .. name,
   }
   local context = { set = set, what = rule.what, observing = true }
@@ -205,8 +205,8 @@ local function compile_one(set, file)
     end
   end
   if declared.assessment then
-    if set.assessment then fail("there is an assessment already, in %s", tostring(set.assessment_file)) end
-    set.assessment, set.assessment_file = declared.assessment, file.file
+    if set.assessment then fail("there is an assessment already, in %s", tostring(set.assessment_from.file)) end
+    set.assessment, set.assessment_from = declared.assessment, file
   end
   return rule
 end
@@ -245,18 +245,18 @@ local function gather_facts(set, files)
   for _, file in ipairs(files) do
     for name, spec in pairs(file.value.facts or {}) do
       if set.facts[name] ~= nil then
-        problem(set, file, ("the fact %q is declared in %s already"):format(name, set.fact_files[name]))
+        problem(set, file, ("the fact %q is declared in %s already"):format(name, tostring(set.fact_from[name].file)))
       else
-        set.facts[name], set.fact_files[name] = spec, file.file or file.name
+        set.facts[name], set.fact_from[name] = spec, file
       end
     end
   end
   for _, name in ipairs(text.keys(set.facts)) do
-    set.at = { name = name, file = set.fact_files[name] }
+    set.at = set.fact_from[name]
     local ok, why = pcall(input.compile, name, { set = set, what = "the fact " .. name })
     if not ok then
       if type(why) ~= "string" then error(why, 0) end
-      problem(set, { name = name, file = set.fact_files[name] }, ("the fact %q: %s"):format(name, why))
+      problem(set, set.fact_from[name], ("the fact %q: %s"):format(name, why))
     end
   end
 end
@@ -273,7 +273,7 @@ local function unreachable(set)
     for _, list in ipairs { h.signals, h.unless } do
       for _, name in ipairs(list) do
         if not known[name] then
-          problem(set, h.rule, ("the hypothesis %s looks for a signal %q that no rule gives.%s"):format(h.name, name,
+          problem(set, h.rule.from, ("the hypothesis %s looks for a signal %q that no rule gives.%s"):format(h.name, name,
             text.did_you_mean(name, names))).unreachable = true
         end
       end
@@ -286,7 +286,7 @@ end
 ---@return table set   rules, hypotheses, indicators, verdicts in their order; asks: which providers, meters; problems
 function M.compile(files)
   local set = {
-    facts = {}, fact_files = {}, fact_slots = {}, readers = {}, described = {}, by_key = {},
+    facts = {}, fact_from = {}, fact_slots = {}, readers = {}, described = {}, by_key = {},
     rules = {}, hypotheses = {}, indicators = {}, verdicts = {},
     asks = { providers = {}, meters = {} }, handles = {}, problems = {},
   }
@@ -296,9 +296,9 @@ function M.compile(files)
   for _, file in ipairs(files) do
     local rule = try(set, file)
     if rule and rule.fires and names[rule.name] then
-      problem(set, file, ("there is a rule %q already, in %s"):format(rule.name, names[rule.name]))
+      problem(set, file, ("there is a rule %q already, in %s"):format(rule.name, tostring(names[rule.name].file)))
     elseif rule then
-      names[rule.name] = file.file or file.name
+      names[rule.name] = file
       set.rules[#set.rules + 1] = rule
     end
   end

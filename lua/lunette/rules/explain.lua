@@ -97,7 +97,8 @@ end
 local function rule_row(rule, window, near)
   local fired = window.fired[rule.name]
   local row = setmetatable({
-    name = rule.name, file = rule.file, layer = rule.layer or "product", rationale = rule.rationale, level = fired and fired.signal.level,
+    name = rule.name, file = rule.from.file, layer = rule.layer or "product", rationale = rule.rationale,
+    level = fired and fired.signal.level,
     summary = fired and fired.signal.summary,
   }, RULE_ORDER)
   if rule.change then change_row(rule, window, row) else level_row(rule, window, row) end
@@ -164,7 +165,8 @@ end
 local function hypothesis_row(h, window, by_name)
   local stands = rules.judge_hypothesis(h, window)
   local row = setmetatable({
-    name = h.name, summary = h.summary, file = h.rule.file, layer = h.rule.layer or "product", confidence = stands and stands.confidence,
+    name = h.name, summary = h.summary, file = h.rule.from.file, layer = h.rule.layer or "product",
+    confidence = stands and stands.confidence,
     state = stands and "stands" or signals_there(h, window) > 0 and "refuted" or "not-raised",
   }, HYPOTHESIS_ORDER)
   if stands then

@@ -15,7 +15,7 @@ local BY_HANDLE <const> = { query_snapshot = true } -- tools that are called wit
 local function compile_one(set, file)
   local declared = file.value
   local group = {
-    handle = declared.handle, order = declared.order or ORDER, lead = declared.lead, file = file.file, layer = file.layer, hints = {},
+    handle = declared.handle, order = declared.order or ORDER, lead = declared.lead, from = file, layer = file.layer, hints = {},
   }
   local context = { set = set, handle = declared.handle, what = "the hints of " .. declared.handle }
   for i, h in ipairs(declared.hints) do
@@ -62,7 +62,8 @@ end
 local function asked(fn, group, ...)
   local ok, value, err = guard.call(fn, ...)
   if ok and (value ~= nil or type(err) ~= "table") then return value end
-  log.error("hints", "a hint rule failed", { handle = group.handle, file = group.file, error = tostring((ok and err or value).message) })
+  log.error("hints", "a hint rule failed",
+    { handle = group.handle, file = group.from.file, error = tostring((ok and err or value).message) })
   return nil
 end
 

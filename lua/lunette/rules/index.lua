@@ -43,15 +43,23 @@ local function layer_of(file)
   return file:match("^(.*)/[^/]+/[^/]+$")
 end
 
+-- The line of a declaration is looked up in its source: only when somebody wants to know.
+local LAZY <const> = { __index = function(self, key)
+  if key ~= "file" then return nil end
+  local at = rawget(self, "at")
+  self.file = ("%s:%d"):format(at.file, at.line)
+  return self.file
+end }
+
 local function files_of(gen, room)
   local files = {}
   for _, value in ipairs(gen:list(room)) do
     local known = declare.of(value)
     if known then
-      files[#files + 1] = {
+      files[#files + 1] = setmetatable({
         name = known.declared.name or known.declared.id or known.at.file:match("([^/]+)%.lua$") or "?", value = known.declared,
-        file = ("%s:%d"):format(known.at.file, known.at.line), layer = layer_of(known.at.file),
-      }
+        at = known.at, layer = layer_of(known.at.file),
+      }, LAZY)
     end
   end
   return files
