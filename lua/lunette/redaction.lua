@@ -14,6 +14,7 @@ local MAX_CUSTOM <const> = 64
 local MAX_LAYERED <const> = 256 -- patterns of redaction/ in all layers
 local MIN_GITHUB <const> = 20
 local MAX_NAME <const> = 96  -- how far before a separator the name of a value may begin
+local MAX_ESCAPES <const> = 32 -- backslashes before a quote
 local JWT_START <const> = "eyJ" -- base64url of {"
 
 -- PEM blocks: to their end, or to the end of the text when that is missing.
@@ -47,17 +48,20 @@ end
 
 local function scheme_values(text)
   text = text:gsub("(%f[%w][Bb][Ee][Aa][Rr][Ee][Rr])(%s+)([%w%-%._~%+/=]+)", bearer)
+  text = text:gsub("(%f[%w][Bb][Ee][Aa][Rr][Ee][Rr])(%%20)([%w%-%._~%+/=]+)", bearer)
   return (text:gsub("(%f[%w][Bb][Aa][Ss][Ii][Cc])(%s+)([%w%+/=]+)", basic))
 end
 
 local function jwt(text)
   if not text:find(JWT_START, 1, true) then return text end
-  return (text:gsub("%f[%w_%-]eyJ[%w_%-]+%.[%w_%-]+%.[%w_%-]*", M.SENSITIVE))
+  -- three parts; encrypted ones have five, of which the second may be empty
+  return (text:gsub("%f[%w_%-]eyJ[%w_%-]+%.[%w_%-]*%.[%w_%-%.]*", M.SENSITIVE))
 end
 
 -- Normalised names (lower case, no separators) that hold a secret, wherever they stand in a longer name.
 local SECRET_NAMES <const> = {
   "password", "passwd", "passphrase", "apikey", "secret", "accesskey", "authtoken", "accesstoken", "refreshtoken", "privatekey",
+  "accountkey",
 }
 -- Two words before a separator: "api key: …".
 local FIRST_WORDS <const> = { api = true, access = true, client = true, auth = true, secret = true, private = true, refresh = true }
@@ -71,9 +75,9 @@ local function names_secret(name)
   return false
 end
 
--- A quoted value: first and last byte inside the quotes. In text that is escaped as a whole the quotes come with backslashes.
+-- A quoted value: first and last byte inside the quotes. In text that is escaped as a whole, the quotes come with backslashes.
 local function quoted(text, from)
-  local escaped, quote = text:match("^(\\?)([\"'])", from)
+  local escaped, quote = text:match("^(\\*)([\"'])", from)
   if not quote then return nil end
   local open = from + #escaped + 1
   if escaped ~= "" then return open, (text:find(escaped .. quote, open, true) or #text + 1) - 1 end
@@ -86,10 +90,45 @@ local function quoted(text, from)
   return open, math.min(i - 1, #text)
 end
 
+-- The end of a list or an object in JSON, or of a text in braces as connection strings have it: the whole of it is the value. One without
+-- an end was cut: all that is left.
+local function bracketed(text, from)
+  if not text:find("^[%[{]", from) then return nil end
+  local depth, at = 0, from
+  while true do
+    local mark = text:find('["%[%]{}]', at)
+    if not mark then return #text end
+    local c = text:sub(mark, mark)
+    at = mark + 1
+    if c == '"' then
+      local escapes = #text:sub(math.max(from, mark - MAX_ESCAPES), mark - 1):match("\\*$")
+      local _, close = quoted(text, mark - escapes)
+      at = close + escapes + 2
+    else
+      depth = depth + ((c == "[" or c == "{") and 1 or -1)
+      if depth == 0 then return mark end
+    end
+  end
+end
+
+-- The end of a value without quotes. A quote or an angle bracket ends it, unless it goes on right behind: then it is one of its characters.
+local function bare(text, from)
+  local at = from
+  while true do
+    at = text:match("^[^%s;&\"'<>]*()", at)
+    if not text:find("^[\"'<>]%w", at) then break end
+    at = at + 1
+  end
+  return at > from and at - 1 or nil
+end
+
 -- The end of an assigned value that starts at `from`, and where it starts when that is later.
 local function value_end(text, from)
+  if text:find("^<redacted:", from) then return nil end
   local open, close = quoted(text, from)
   if open then return close, open end
+  local last_of_all = bracketed(text, from)
+  if last_of_all then return last_of_all, from end
   if text:sub(from - 1, from - 1) == "=" then -- in a connection string blanks belong to the value
     local semicolon = text:match("^[^;&\"'<>=\n]+();%s*[%w ]+=", from)
     if not semicolon and text:find(";", 1, true) and text:find(";", 1, true) < from then
@@ -99,8 +138,7 @@ local function value_end(text, from)
   end
   local scheme = text:match("^[Bb]earer%s+", from) or text:match("^[Bb]asic%s+", from)
   local start = from + (scheme and #scheme or 0)
-  local last = text:match("^[^%s;&\"'<>]+()", start)
-  return last and last - 1 or nil, start
+  return bare(text, start), start
 end
 
 -- What every name of a secret contains: only there is a closer look worth its time.
@@ -120,13 +158,31 @@ local function next_stem(lower, from, places)
   return nearest
 end
 
+-- Other ways to write a name and its value: with the escapes of URLs; as a pair, {"Key":"name","Value":"value"}, key="name" value="value".
+local ELSEWHERE <const> = {
+  "^%%3[DdAa]()", "^%%22%%3[Aa]%%22()", "^\\*[\"'],?%s*\\*[\"']?[Vv]alue\\*[\"']?%s*[=:]%s*()",
+}
+
 -- The name around a stem, with the word before it when the two are one name ("api key").
 local function whole_name(text, at, rest)
   local head = text:sub(math.max(1, at - MAX_NAME), at - 1):reverse() -- backwards, so that the pattern has one place to begin
   local begin, first = head:match("^([%w_%-%.]*) ?(%a*)")
   local name = begin:reverse() .. rest
   first = first:reverse()
-  return FIRST_WORDS[first:lower()] and first .. name or name
+  return FIRST_WORDS[first:lower()] and first .. name or name, at - #begin
+end
+
+-- Where the value of a name begins that ends before `from`; nil when it has none. `begin` is where the name does.
+local function value_start(text, begin, from)
+  local start = text:match("^\\*[\"']?%s*[=:][=>]*%s*()", from) -- name=value, "name": "value", name => value
+  if start then return start end
+  for _, pattern in ipairs(ELSEWHERE) do
+    start = text:match(pattern, from)
+    if start then return start end
+  end
+  local before = text:sub(begin - 1, begin - 1)
+  if before == "<" then return text:match("^>%s*()", from) end -- <name>value</name>
+  return text:find("^%-%-", begin) and text:match("^%s+()[^%s%-]", from) or nil -- --name value
 end
 
 local function assignments(text)
@@ -138,8 +194,9 @@ local function assignments(text)
     if not at then break end
     from = text:match("^[%w_%-%.]*()", at) -- one look at each name
     local rest = text:sub(at, from - 1)
-    local start = text:match("^\\?[\"']?%s*[=:][=>]*%s*()", from)
-    if start and #rest <= MAX_NAME and names_secret(whole_name(text, at, rest)) then
+    local name, begin = whole_name(text, at, rest:sub(1, MAX_NAME + 1))
+    local start = #rest <= MAX_NAME and value_start(text, begin, from)
+    if start and names_secret(name) then
       local last, open = value_end(text, start)
       if last and last >= open then
         out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
@@ -158,7 +215,7 @@ local function user_info(text)
     local at = text:find("://", from, true)
     if not at then break end
     from = at + 3
-    local open, close = text:match("^[^%s/:@]*:()[^%s/@]+()@", from)
+    local open, close = text:match("^[^%s/:@]*:()[^%s/]+()@", from) -- to the last @: a password may have some
     if open then
       out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
       kept, from = close, close

@@ -26,7 +26,7 @@ describe("lunette.redaction #unit", function()
       { "https://h/p?api_key=zzz&x=1", "https://h/p?api_key=" .. S .. "&x=1" }, { "X-Api-Key: k1 next", "X-Api-Key: " .. S .. " next" },
       { "api key: 123 ok", "api key: " .. S .. " ok" }, { "AWS_SECRET_ACCESS_KEY=ab/c+d x", "AWS_SECRET_ACCESS_KEY=" .. S .. " x" },
       { "clientSecret=zz;", "clientSecret=" .. S .. ";" }, { "auth token = q1w2", "auth token = " .. S }, { "AccountKey=1;AccessKey=2",
-        "AccountKey=1;AccessKey=" .. S },
+        "AccountKey=" .. S .. ";AccessKey=" .. S },
     },
     ["AWS access key ids"] = { { "id AKIAIOSFODNN7EXAMPLE, ASIAIOSFODNN7EXAMPL2", "id " .. S .. ", " .. S }, { "AKIASHORT", "AKIASHORT" } },
     ["GitHub tokens"] = {
@@ -39,6 +39,34 @@ describe("lunette.redaction #unit", function()
       for _, row in ipairs(rows) do assert.equal(row[2], redaction.redact(row[1])) end
     end)
   end
+
+  it("redacts the whole of a value, however it is written", function()
+    for text, expected in pairs({
+      ["amqp://guest:gu@3st@host/v"] = "amqp://guest:" .. S .. "@host/v",
+      [ [[{"password":["one","two]"],"n":1}]] ] = [[{"password":]] .. S .. [[,"n":1}]],
+      [ [[{"Secret":{"Value":"a}b"}} next]] ] = [[{"Secret":]] .. S .. "} next",
+      [ [[{\"password\":[\"a]b\"],\"n\":1}]] ] = [[{\"password\":]] .. S .. [[,\"n\":1}]],
+      [ [[{"pwd":["cut off]] ] = [[{"pwd":]] .. S,
+      ["Server=a;Password={x;y};User=b"] = "Server=a;Password=" .. S .. ";User=b",
+      [ [[{\\\"password\\\":\\\"abc\\\"}]] ] = [[{\\\"password\\\":\\\"]] .. S .. [[\\\"}]],
+      ["password=a'b\"c<d e"] = "password=" .. S .. " e", ["password=<x> e"] = "password=" .. S .. "> e",
+      ["next=%2Fp%3Fpassword%3Dabc"] = "next=%2Fp%3Fpassword%3D" .. S, ["%22password%22%3A%22abc%22"] = "%22password%22%3A%22" .. S,
+      ["<password>abc</password>"] = "<password>" .. S .. "</password>", ["tool --db-password abc --more"] = "tool --db-password " .. S
+        .. " --more",
+      [ [[{"Key":"Password","Value":"abc"}]] ] = [[{"Key":"Password","Value":"]] .. S .. [["}]],
+      [ [[<add key="api-key" value="abc" />]] ] = [[<add key="api-key" value="]] .. S .. [[" />]],
+      ["auth=Bearer%20abc.def"] = "auth=Bearer%20" .. S, ["e=eyJhbGciOiJk..aXY.Y3Q.dGFn end"] = "e=" .. S .. " end",
+    }) do
+      assert.equal(expected, redaction.redact(text))
+    end
+  end)
+
+  it("leaves what was redacted as it is", function()
+    for _, text in ipairs({ "password=" .. S, "password = <redacted:literal> AND x", [[{"secret":]] .. S .. "}",
+      "http://u:" .. S .. "@h" }) do
+      assert.equal(text, redaction.redact(text))
+    end
+  end)
 
   it("leaves prose alone", function()
     for _, text in ipairs({
@@ -62,6 +90,14 @@ describe("lunette.redaction #unit", function()
     redaction.redact(("-----BEGIN "):rep(10000))
     redaction.redact(("://a:"):rep(20000))
     redaction.redact(("eyJ."):rep(30000))
+    redaction.redact(("eyJa.b"):rep(30000))
+    redaction.redact(("password=["):rep(20000))
+    redaction.redact(("password={}"):rep(20000))
+    redaction.redact(("password=['"):rep(20000))
+    redaction.redact('password"' .. (" "):rep(200000))
+    redaction.redact('password=["' .. ("\\"):rep(200000))
+    redaction.redact("password=" .. ("<a"):rep(100000))
+    redaction.redact("http://a:" .. ("b"):rep(200000))
     assert.is_true(loop.now_ms() - started < 30000)
   end)
 end)
