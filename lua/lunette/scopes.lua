@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- scopes: who may do what. A scope never acknowledges a risk, and root never brings a literal scope.
+local loop = require("lunette.loop")
 local text = require("lunette.text")
 
 local M = {}
@@ -35,6 +36,8 @@ M.LITERAL = {
 ---@field scopes table<string, true>
 ---@field is_root boolean
 
+local principals = setmetatable({}, { __mode = "k" }) -- those that were made here
+
 --- A principal with these scopes.
 ---@param name string
 ---@param list string[]
@@ -42,7 +45,24 @@ M.LITERAL = {
 function M.principal(name, list)
   local set = {}
   for _, scope in ipairs(list) do set[scope] = true end
-  return { name = name, scopes = set, is_root = set.root or set["*"] or false }
+  local principal = { name = name, scopes = set, is_root = set.root or set["*"] or false }
+  principals[principal] = true
+  return principal
+end
+
+function M.is_principal(value) return principals[value] == true end
+
+--- fn(…) as the call of a principal: whatever it asks, and whomever it says it asks for, it may do what that principal may.
+---@param principal Principal?
+function M.as(principal, fn, ...)
+  local task = loop.current()
+  if not task then return fn(...) end
+  local before = rawget(task.data, "caller")
+  task.data.caller = principal
+  local results = table.pack(pcall(fn, ...))
+  task.data.caller = before
+  if not results[1] then error(results[2], 0) end
+  return table.unpack(results, 2, results.n)
 end
 
 --- Whether a scope of that name exists.
@@ -56,14 +76,20 @@ function M.names()
   return list
 end
 
---- Whether the principal holds the scope.
----@param principal Principal?
----@param scope string
-function M.has(principal, scope)
+local function holds(principal, scope)
   if not principal then return false end
   if principal.scopes[scope] then return true end
   if M.LITERAL[scope] then return false end
   return principal.is_root or principal.scopes.root or principal.scopes["*"] or false
+end
+
+--- Whether the principal holds the scope, and whoever called does, too: a script that calls a function of ours chooses what it hands in.
+---@param principal Principal?
+---@param scope string
+function M.has(principal, scope)
+  local task = loop.current()
+  local caller = task and task.data.caller
+  return holds(principal, scope) and (caller == nil or caller == principal or holds(caller, scope))
 end
 
 --- Brings `{…}`, `{ list=, semantics= }` or nil into one shape. Unknown names are a bug of the script.

@@ -71,6 +71,8 @@ function M.check(run, file, room, build, below)
   local one = check[room.name]
   local problems = one and one(run.value, file, build)
   if problems or not run.box then return problems end
+  local open, why = power.too_open(run.value)
+  if open then return at_field(run.value, open, why) end
   local weaker = power.weaker(run.value, below)
   if weaker then
     return at_field(run.value, weaker, "must ask for at least what the declaration beneath asks for, since its functions may be used here")

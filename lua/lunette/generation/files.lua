@@ -4,6 +4,7 @@ local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
 local grants = require("lunette.sandbox.grants")
+local handed = require("lunette.sandbox.handed")
 local native = require("lunette.sandbox.native")
 local sandbox = require("lunette.sandbox")
 local site = require("lunette.site")
@@ -24,9 +25,15 @@ local MAX_DEPTH <const> = 40
 
 local function problem(file, line, message) return { { file = file, line = line or 1, message = message } } end
 
+-- A function of a declaration, under the limits of the box.
+local function limited(fn, box)
+  local run, values = box:wrap(fn), handed.values
+  return function(...) return run(values(...)) end
+end
+
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
 local function guarded(value, box, seen, depth)
-  if type(value) == "function" then return box:wrap(value) end
+  if type(value) == "function" then return limited(value, box) end
   if type(value) ~= "table" or declare.of(value) then return value end
   seen.n = seen.n + 1
   if depth > MAX_DEPTH or seen.n > MAX_NODES then error("a declaration may hold at most 20000 values, nested 40 deep", 0) end

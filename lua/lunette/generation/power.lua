@@ -4,6 +4,7 @@ local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local grants = require("lunette.sandbox.grants")
 local kinds = require("lunette.kinds")
+local safety = require("lunette.safety")
 local text = require("lunette.text")
 
 local M = {}
@@ -89,6 +90,18 @@ local function lets_in_more(new, old)
   return false
 end
 
+local function rank(risk) return safety.rank(safety.descriptor(risk)) end
+
+-- Whether a risk is told to be less than it was: a call of high risk must be acknowledged. A function is as good as itself only.
+local function is_calmer(new, new_max, old, old_max)
+  if type(new) == "function" then
+    if new == old then return rank(new_max) < rank(old_max) end
+    return true
+  end
+  if type(old) == "function" then old = old_max end
+  return rank(new) < rank(old)
+end
+
 --- Where a declaration asks less of its callers than what it stands upon, whose functions it may use: the field; nil when nowhere.
 ---@param value table
 ---@param below table?   the declaration beneath
@@ -100,9 +113,32 @@ function M.weaker(value, below)
   local default = declare.of(value).kind == "collector" and DEFAULT_COLLECTOR or nil
   if lets_in_more(new.scopes or default, old.scopes or default) then return "scopes" end
   if lets_in_more(new.call_scopes, old.call_scopes) then return "call_scopes" end
+  if is_calmer(new.risk, new.max_risk, old.risk, old.max_risk) then return "risk" end
   for name, branch in pairs(old.branches or {}) do
     local mine = new.branches and new.branches[name]
+    if mine and mine.run and is_calmer(mine.risk, mine.max_risk, branch.risk, branch.max_risk) then
+      return "branches." .. name .. ".risk"
+    end
     if mine and mine.run and lets_in_more(mine.scopes, branch.scopes) then return "branches." .. name .. ".scopes" end
+  end
+  return nil
+end
+
+--- Where a collector asks less than what it does needs: a program of reducers opens an event session, and what was captured is for those
+--- who could have captured it. The field and why; nil when nowhere.
+---@param value table
+---@return string? field, string? why
+function M.too_open(value)
+  local known = declare.of(value)
+  if not known or known.kind ~= "collector" then return nil end
+  local declared = known.declared
+  local needed = declared.scopes or DEFAULT_COLLECTOR
+  if declared.program ~= nil and lets_in_more(needed, DEFAULT_COLLECTOR) then
+    return "scopes", "a program opens an event session: it asks for the scope eventpipe, which must be among its scopes"
+  end
+  local handle = type(declared.handle) == "table" and declared.handle.scopes
+  if handle and type(needed) == "table" and lets_in_more(handle, needed) then
+    return "handle.scopes", "must ask for at least the scopes of the collector, since what it captures is for those who hold them"
   end
   return nil
 end

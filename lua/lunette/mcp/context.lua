@@ -29,6 +29,9 @@ function M.new(call, asker)
   return setmetatable(ctx, Context)
 end
 
+--- Whether a value is the context of a call.
+function M.is(value) return getmetatable(value) == Context end
+
 -- A task of the extension has no notifications of its own: its status message says everything.
 local function is_mute(ctx) return ctx.task ~= nil and ctx.task.session == nil end
 

@@ -6,6 +6,7 @@ local context = require("lunette.mcp.context")
 local log = require("lunette.log")
 local loop = require("lunette.loop")
 local protocol = require("lunette.mcp.protocol")
+local scopes = require("lunette.scopes")
 
 local M = {}
 
@@ -28,7 +29,7 @@ end
 ---@param ctx table
 ---@param fn fun(ctx: table, ...): any, any
 function M.invoke(ctx, fn, ...)
-  local ok, result, err = xpcall(fn, describe_fault, ctx, ...)
+  local ok, result, err = scopes.as(ctx.principal, xpcall, fn, describe_fault, ctx, ...)
   if ctx.pending then return "pending" end
   if not ok then return outcome_of(result) end
   if result == nil then return "error", err or protocol.failure("Internal", "the handler gave no result") end

@@ -48,9 +48,15 @@ local function compile(pattern)
   }
 end
 
+local function finder(name)
+  return function(box) return require("lunette.sandbox.handed").finder(box, require("lunette.handles")[name]) end
+end
+
 local SPECIAL <const> = {
   ["lunette.loop"] = { spawn = spawn },
   ["lunette.regex"] = { compile = function() return compile end },
+  ["lunette.kinds"] = { get = function() return function(name) return readonly(require("lunette.kinds").get(name)) end end },
+  ["lunette.handles"] = { get = finder("get"), peek = finder("peek"), latest = finder("latest") },
 }
 
 -- ---- granted modules ----------------------------------------------------------------------------------------------------------------
