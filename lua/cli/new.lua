@@ -10,7 +10,7 @@ local M = {}
 
 M.summary = "write a starter for a site script, with its spec"
 M.help = [[
-usage: lunette new collector|rule|view|signal|tool|playbook NAME [--dir DIR]
+usage: lunette new collector|rule|view|signal|tool|playbook NAME [--dir DIR] (--site says the same)
 
 Writes a commented, working starter and its spec below DIR (default: the current folder). Nothing is overwritten.
 Then: lunette check DIR, lunette test DIR, and lunette serve --site DIR; a server that runs takes up every change by itself.
@@ -77,13 +77,13 @@ end
 --- lunette new.
 ---@param args string[]
 function M.main(args)
-  local opts, why = options.parse(args, { ["--dir"] = "value" })
+  local opts, why = options.parse(args, { ["--dir"] = "value", ["--site"] = "value" })
   if not opts then return terminal.usage("new", why) end
   if #opts == 0 or #opts > 2 then return terminal.usage("new", "give a kind and a name") end
   local starter
   starter, why = starter_of(opts[1], opts[2])
   if not starter then return terminal.usage("new", why) end
-  local dir = opts.dir or "."
+  local dir = opts.dir or opts.site or "."
   local files = files_of(starter, dir, opts[2])
   for _, file in ipairs(files) do
     if fs.stat(file[1]) then return complain(file[1] .. " is there already; nothing was written") end

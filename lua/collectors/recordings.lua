@@ -3,6 +3,7 @@
 local config = require("lunette.config")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
+local loop = require("lunette.loop")
 local sys = require("lunette.sys")
 
 local M = {}
@@ -19,11 +20,7 @@ local function below(path, root) return path:sub(1, #root + 1) == root .. "/" en
 --- The folder below which all files of the server are.
 function M.root() return config.get("MCP_ARTIFACT_ROOT") or (sys.getenv("TMPDIR") or "/tmp") .. "/dotnet-diagnostics-mcp" end
 
---- The real path of a recording that this request may read.
----@param ctx { transport: string }
----@param path string
----@return string?, table? err
-function M.resolve(ctx, path)
+local function resolve(ctx, path)
   if path == "" or path:find("%z") then return nil, errors.invalid(PARAMETER, "traceFilePath must be the path of a .nettrace file.") end
   if ctx.transport == "cli" then
     local real = fs.realpath(path)
@@ -41,6 +38,26 @@ function M.resolve(ctx, path)
   end
   if not below(real, root) then return refused("traceFilePath leaves the artifact root through a link.") end
   return real
+end
+
+--- The real path of a recording that this request may read.
+---@param ctx { transport: string }
+---@param path string
+---@return string?, table? err
+function M.resolve(ctx, path)
+  local real, err = resolve(ctx, path)
+  local task = real and loop.current()
+  if task then task.data.recordings = setmetatable({ [real] = true }, { __index = task.data.recordings }) end
+  return real, err
+end
+
+--- Whether a path is one that was resolved in this call. A script may name any; outside of calls of clients, it may be any.
+---@param path any
+function M.is_resolved(path)
+  local task = loop.current()
+  if not task or not task.data.caller then return true end
+  local known = task.data.recordings
+  return known ~= nil and known[path] == true
 end
 
 return M

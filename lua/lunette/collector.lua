@@ -51,12 +51,43 @@ function M.source(ctx, args)
   return { process = found }
 end
 
+local function misgiven(declared, what, wanted)
+  local message = ("The collector %s: %s must give %s. The script is at fault; the server goes on."):format(declared.kind, what, wanted)
+  local err = errors.new("Internal", message, { detail = "ScriptError", hints = {} })
+  err.is_bug = true
+  return nil, err
+end
+
+-- Whether a value is a list of tables, or nothing.
+local function is_list(value)
+  if value == nil then return true end
+  if type(value) ~= "table" then return false end
+  for _, item in ipairs(value) do
+    if type(item) ~= "table" then return false end
+  end
+  return true
+end
+
+-- What is wrong with where the events come from, as a script may say it; nil when nothing is.
+local function fault_of_source(source, needed)
+  if type(source) ~= "table" then return "a table" end
+  if source.path ~= nil then
+    return not recordings.is_resolved(source.path) and "a path that lunette.collector.source(ctx, args) gave in this call" or nil
+  end
+  local live = source.process
+  if live == nil and not needed then return nil end
+  return not (type(live) == "table" and math.type(live.pid) == "integer") and "{ process = … } or { path = … }" or nil
+end
+
 local function run(declared, ctx, args)
   local source, err = (declared.source or M.source)(ctx, args)
-  if not source then return nil, err end
+  if not source then return nil, err or "source gave nothing and no reason" end
+  local fault = fault_of_source(source, declared.program ~= nil)
+  if fault then return misgiven(declared, "source", fault) end
   local artifact
   artifact, err = declared.collect(ctx, source, args)
   if not artifact then return nil, err end
+  if type(artifact) ~= "table" then return misgiven(declared, "collect", "a table") end
   artifact.notes, artifact.process_id = artifact.notes or {}, artifact.process_id or source.process and source.process.pid or 0
   artifact.duration_ms = artifact.duration_ms or (args.durationSeconds or 0) * 1000
   artifact.started_unix_ms = artifact.started_unix_ms or loop.unix_ms() - artifact.duration_ms // 1
@@ -71,15 +102,19 @@ local function run(declared, ctx, args)
     },
   }
   local pid = live and live.pid
-  local signals = signal.of_capture(handle.kind, artifact, handle.id, declared.signals and declared.signals(artifact, handle.id))
+  local own_signals = declared.signals and declared.signals(artifact, handle.id)
+  if not is_list(own_signals) then return misgiven(declared, "signals", "a list of signals") end
+  local signals = signal.of_capture(handle.kind, artifact, handle.id, own_signals)
   local payload
   payload, err = declared.inline(artifact, args, handle)
   if payload == nil then return nil, err end
   local summary = declared.summary(artifact, source, args)
+  local own_hints = declared.hints and declared.hints(artifact, handle.id, pid, args)
+  if not is_list(own_hints) then return misgiven(declared, "hints", "a list of hints") end
   return payload, {
     summary = type(summary) == "string" and summary or nil, process = live, handle = handle, signals = signals,
     hints = rules.hints(handle.kind, { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid },
-      declared.hints and declared.hints(artifact, handle.id, pid, args)),
+      own_hints),
   }
 end
 
@@ -121,7 +156,8 @@ local function collect_program(declared, fixed)
     local artifact, rows = described(source, result), nil
     if declared.rows then
       rows, err = declared.rows(result, args)
-      if not rows then return nil, err end
+      if not rows then return nil, err or "rows gave nothing and no reason" end
+      if type(rows) ~= "table" then return misgiven(declared, "rows", "a table of fields") end
     end
     for name, value in pairs(rows or {}) do artifact[name] = value end
     for _, node in ipairs(rows and {} or program.keep) do artifact[node.name] = result[node.name] end

@@ -64,9 +64,10 @@ function Store:bury(entry, reason)
   end
 end
 
+local function closer_of(artifact) return (type(artifact) == "table" or type(artifact) == "userdata") and artifact.close or nil end
+
 local function dispose(entry)
-  local artifact = entry.artifact
-  local close = (type(artifact) == "table" or type(artifact) == "userdata") and artifact.close
+  local artifact, close = entry.artifact, entry.close
   if not close then return end
   local ok, why = pcall(close, artifact)
   if not ok then
@@ -151,6 +152,7 @@ function Store:put(given)
     id = crypto.crockford(ID_CHARS), kind = given.kind, artifact = given.artifact, process_id = given.process_id,
     process_start = given.process_start, origin = origin, started_unix_ms = given.started_unix_ms or now,
     duration_ms = given.duration_ms or 0, collector = given.collector, sequence = self.sequence,
+    close = closer_of(given.artifact), -- as it was made: a view that scribbles on it changes nothing of this
     created_unix_ms = now, expires_unix_ms = now + M.TTL_MS, expires_ms = self.clock() + M.TTL_MS,
   }
   self.by_id[entry.id], self.n = entry, self.n + 1

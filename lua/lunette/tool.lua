@@ -286,6 +286,14 @@ local function succeed(tool, branch, call, data, extras)
   }
 end
 
+-- The err of a call whose script is wrong.
+local function fault_of(operation, message)
+  local err = errors.new("Internal", ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation, message),
+    { detail = "ScriptError", hints = {} })
+  err.is_bug = true
+  return err
+end
+
 -- Runs a branch: data, extras; or nil, err. A bug in the script is an err that names script and line.
 local function perform(tool, ctx, branch, bound, call)
   local operation = operation_of(tool, branch)
@@ -293,12 +301,14 @@ local function perform(tool, ctx, branch, bound, call)
   local ok, data, extras = guard.call(branch.run, ctx, bound.args, call)
   if not ok then
     log.error("tool", "a script failed", { tool = tool.name, error = tostring(data.message), traceback = data.traceback })
-    local message = ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation, data.message)
-    local err = errors.new("Internal", message, { detail = "ScriptError", hints = {} })
-    err.is_bug = true
-    return nil, err
+    return nil, fault_of(operation, data.message)
   end
   if data == nil then return nil, guard.explain(operation, extras or "no result and no reason") end
+  if extras ~= nil and type(extras) ~= "table" then
+    return nil, fault_of(operation, "the second result must be a table, not a " .. type(extras))
+  elseif extras and extras.summary ~= nil and type(extras.summary) ~= "string" then
+    return nil, fault_of(operation, "the summary must be a text, not a " .. type(extras.summary))
+  end
   return data, extras or {}
 end
 
@@ -385,11 +395,10 @@ local function budget(branch, bound)
   return envelope.SUMMARY_BYTES
 end
 
---- Calls the tool. Returns the envelope as a table and as JSON, and whether it is an error of the tool; or nil, err for an error of the
---- protocol.
----@param ctx table
----@param raw table
-function Tool:invoke(ctx, raw)
+-- A message without the place in our own files, which says nothing to who wrote the script.
+local function bare(message) return (message:gsub("^lua/[%w_/.-]+:%d+: ", "")) end
+
+local function invoke(self, ctx, raw)
   local done, branch, bound = answer(self, ctx, raw)
   if not done then return nil, branch end
   local limit = budget(branch, bound)
@@ -397,6 +406,20 @@ function Tool:invoke(ctx, raw)
   local more_at = done.handle or limit < envelope.MAX_BYTES and done.source or nil
   local body, whole = envelope.encode(envelope.build(done), limit, more_at)
   return whole, body, done.is_error or false
+end
+
+--- Calls the tool. Returns the envelope as a table and as JSON, and whether it is an error of the tool; or nil, err for an error of the
+--- protocol.
+---@param ctx table
+---@param raw table
+function Tool:invoke(ctx, raw)
+  local ok, whole, body, is_error = guard.call(invoke, self, ctx, raw)
+  if ok then return whole, body, is_error end
+  -- something that a script gave is not what it should be, and was met where it is used
+  log.error("tool", "what a script gave cannot be used", { tool = self.name, error = whole.message, traceback = whole.traceback })
+  local told = failure(self, fault_of(self.name, "what its script gave cannot be used: " .. bare(whole.message)), self.max_safety)
+  body, whole = envelope.encode(envelope.build(told), envelope.MAX_BYTES)
+  return whole, body, true
 end
 
 -- In the generation of the call the tool may be another one than that which was listed a moment ago.

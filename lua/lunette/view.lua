@@ -53,6 +53,13 @@ function M.find(kind, name)
   return own or generation.current():view(kind, name)
 end
 
+local function faulty(kind, name, message)
+  local err = errors.new("Internal", ("The view %s of %s failed: %s. This is a bug in the script."):format(name, kind, message),
+    { detail = "ScriptError", hints = {} })
+  err.is_bug = true
+  return err
+end
+
 --- Runs a view. A bug in it becomes an error that names script and line.
 ---@return table? payload, table? extras_or_err
 function M.project(kind, name, entry, options, ctx)
@@ -66,13 +73,13 @@ function M.project(kind, name, entry, options, ctx)
       extras = extras or "the view gave no result and no reason"
       return nil, errors.classify(guard.explain(("The view %s of %s"):format(name, kind), extras))
     end
+    if extras ~= nil and type(extras) ~= "table" then
+      return nil, faulty(kind, name, "the second result must be a table, not a " .. type(extras))
+    end
     return payload, extras
   end
   log.error("view", "a view failed", { kind = kind, view = name, error = payload.message, traceback = payload.traceback })
-  local err = errors.new("Internal", ("The view %s of %s failed: %s. This is a bug in the script."):format(name, kind, payload.message),
-    { detail = "ScriptError", hints = {} })
-  err.is_bug = true
-  return nil, err
+  return nil, faulty(kind, name, payload.message)
 end
 
 return setmetatable(M, { __call = function(_, declared) return M.view(declared) end })

@@ -28,7 +28,15 @@ local function problem(file, line, message) return { { file = file, line = line 
 -- A function of a declaration, under the limits of the box.
 local function limited(fn, box)
   local run, values = box:wrap(fn), handed.values
-  return function(...) return run(values(...)) end
+  local function given(first, ...) -- the functions of an artifact (close, …) are called by us, and run under the limits, too
+    if type(first) == "table" then
+      for name, member in next, first do
+        if type(member) == "function" then first[name] = limited(member, box) end
+      end
+    end
+    return first, ...
+  end
+  return function(...) return given(run(values(...))) end
 end
 
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.

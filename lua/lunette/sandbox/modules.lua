@@ -48,6 +48,28 @@ local function compile(pattern)
   }
 end
 
+-- What a session is opened with: a file that was resolved for this call, if any, and none to write.
+local function open_options(given)
+  if type(given) ~= "table" then error("a table of options is needed", 3) end
+  local options = {}
+  for k, v in next, given do options[k] = v end -- raw: it stays what is looked at here
+  if options.save_to ~= nil then error("save_to is not available to sandboxed scripts", 3) end
+  if options.path ~= nil and not require("collectors.recordings").is_resolved(options.path) then
+    error("path must be one that lunette.collector.source(ctx, args) gave in this call", 3)
+  end
+  return options
+end
+
+local function open_events()
+  return function(options) return require("lunette.events").open(open_options(options)) end
+end
+
+local function with_program(name)
+  return function()
+    return function(ctx, program, options) return require("lunette.probe")[name](ctx, program, open_options(options)) end
+  end
+end
+
 local function finder(name)
   return function(box) return require("lunette.sandbox.handed").finder(box, require("lunette.handles")[name]) end
 end
@@ -55,6 +77,8 @@ end
 local SPECIAL <const> = {
   ["lunette.loop"] = { spawn = spawn },
   ["lunette.regex"] = { compile = function() return compile end },
+  ["lunette.events"] = { open = open_events },
+  ["lunette.probe"] = { run = with_program("run"), open = with_program("open") },
   ["lunette.kinds"] = { get = function() return function(name) return readonly(require("lunette.kinds").get(name)) end end },
   ["lunette.handles"] = { get = finder("get"), peek = finder("peek"), latest = finder("latest") },
 }

@@ -151,4 +151,65 @@ describe("power of site scripts #unit", function()
     assert.same({ nil, "critical" }, { over('return extend(..., { risk = "critical" })') })
     assert.same({ nil, "high" }, { over('return extend(..., { description = "other" })') })
   end)
+
+  describe("files", function()
+    local secret = "/etc/hostname"
+
+    it("are neither read nor written by way of the events", function()
+      local out = call(tool(([[
+        local probe, events = require("lunette.probe"), require("lunette.events")
+        local program = assert(probe.program {
+          name = "p", providers = { { name = "A", level = 4 } }, events = { a = "A/B" }, keep = { n = probe.count() },
+        })
+        local told = {}
+        for i, f in ipairs {
+          function() return events.open { path = %q } end, function() return probe.run(ctx, program, { path = %q, duration_ms = 1 }) end,
+          function() return events.open { pid = 1, save_to = "/tmp/none" } end,
+          function() return events.open(setmetatable({ pid = 1 }, { __index = { path = %q } })) end,
+        } do
+          local ok, why = pcall(f)
+          told[i] = ok and "opened" or tostring(why):gsub("^.-:%%d+: ", "")
+        end
+        return told]]):format(secret, secret, secret), '"eventpipe"'), scopes.principal("t", { "eventpipe" }))
+      assert.matches("path must be one that lunette.collector.source", out.data[1], 1, true)
+      assert.matches("path must be one that lunette.collector.source", out.data[2], 1, true)
+      assert.matches("save_to is not available", out.data[3], 1, true)
+    end)
+
+    it("that a collector names itself are not opened", function()
+      local _, problems = load_site { ["collectors/mine.lua"] = ([[return collector { kind = "mine",
+        source = function() return { path = %q } end, %s }]]):format(secret, PROGRAM) }
+      assert.equal("", problems)
+      local out = call(generation.current().tools.collect_events, scopes.principal("t", { "eventpipe" }), { kind = "mine" })
+      assert.matches("source must give a path that lunette.collector.source(ctx, args) gave in this call", out.error.message, 1, true)
+    end)
+  end)
+
+  it("gives no function of its own to be run outside of its limits", function()
+    local _, problems = load_site { ["collectors/mine.lua"] = [[
+      return collector { kind = "mine", source = function() return {} end,
+        collect = function() return { close = function() while true do end end } end,
+        inline = function() return {} end, summary = "x" }]] }
+    assert.equal("", problems)
+    local out = call(generation.current().tools.collect_events, scopes.principal("t", { "eventpipe" }), { kind = "mine" })
+    assert.is_string(out.handle)
+    handles.invalidate(out.handle) -- would never come back
+    assert.is_nil(handles.peek(out.handle))
+  end)
+
+  it("does nothing to a call with results that are none but fail it, with the script's name", function()
+    local odd = {
+      ["return print"] = "cannot encode data", ["return {}, 5"] = "the second result must be a table, not a number",
+      ["return {}, { summary = print }"] = "the summary must be a text, not a function",
+      ["return {}, { hints = { 1 } }"] = "what its script gave cannot be used",
+      ["return {}, { process = 7 }"] = "what its script gave cannot be used",
+      ["local t = {} t.t = t return t"] = "failed: ", ["return { [1.5] = print }"] = "cannot",
+    }
+    for body, says in pairs(odd) do
+      local out = call(tool(body), scopes.principal("t", { "read-counters" }))
+      assert.equal("Internal", out.error and out.error.kind, body)
+      assert.matches(says, out.error.message, 1, true)
+      assert.is_nil(out.error.message:find("lua/lunette/", 1, true), out.error.message)
+    end
+  end)
 end)
