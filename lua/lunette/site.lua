@@ -105,14 +105,55 @@ local function stamp_of(path)
 end
 M.stamp = stamp_of
 
+local function name_of(entry, ending) return entry:match("^([%w_+%-]+)%." .. ending .. "$") end
+
 local function names_in(dir, ending)
   local names = {}
-  for _, entry in ipairs(fs.list(dir) or {}) do
-    local name = entry:match("^([%w_+%-]+)%." .. ending .. "$")
-    if name and #names < M.MAX_FILES then names[#names + 1] = name end
-  end
+  for _, entry in ipairs(fs.list(dir) or {}) do names[#names + 1] = name_of(entry, ending) end
   table.sort(names)
-  return names
+  return table.move(names, 1, math.min(#names, M.MAX_FILES), 1, {})
+end
+
+-- What lies in a room and is not looked at: { { path, message } }.
+local function overlooked(folder, ending, out)
+  local n = 0
+  for _, entry in ipairs(fs.list(folder) or {}) do
+    local message
+    if entry:sub(1, 1) == "." then -- hidden on purpose
+      message = nil
+    elseif name_of(entry, ending) then
+      n = n + 1
+      if not stamp_of(folder .. "/" .. entry) then message = "it is no file: a folder, a device, or a link to nothing" end
+    elseif entry:find("%." .. ending .. "$") then
+      message = "it is not looked at: the name of a file may hold letters, digits, _, + and - only"
+    elseif entry:find("%.lua$") or entry:find("%.md$") then
+      message = ("it is not looked at: files of this room end in .%s"):format(ending)
+    end
+    if message then out[#out + 1] = { path = folder .. "/" .. entry, message = message } end
+  end
+  if n > M.MAX_FILES then
+    out[#out + 1] = { path = folder, message = ("of its %d files, the first %d by name are looked at"):format(n, M.MAX_FILES) }
+  end
+end
+
+-- All rooms of a layer.
+local function overlooked_in(layer, out)
+  for _, room in ipairs(M.ROOMS) do
+    local folder = layer.dir .. "/" .. room.name
+    if not room.deep then
+      overlooked(folder, room.ending or "lua", out)
+    else
+      for _, inner in ipairs(fs.list(folder) or {}) do
+        if inner:find("%.lua$") then
+          local message = "it is not looked at: it belongs into views/KIND/, of the kind of its handle"
+          out[#out + 1] = { path = folder .. "/" .. inner, message = message }
+        else
+          overlooked(folder .. "/" .. inner, "lua", out)
+        end
+      end
+    end
+  end
+  return out
 end
 
 local function folder_of(layer, room)
@@ -168,7 +209,8 @@ function M.folders(layer)
   return list
 end
 
---- What lies in a layer and is no room: probably misspelt. { { path, message } }
+--- What lies in a layer and is not looked at: what is in no room (probably misspelt), or in a room under a name that is none.
+--- { { path, message } }
 ---@param layer Layer
 function M.strangers(layer)
   local names, out = {}, {}
@@ -189,7 +231,7 @@ function M.strangers(layer)
       end
     end
   end
-  return out
+  return overlooked_in(layer, out)
 end
 
 return M

@@ -171,6 +171,10 @@ function M.run(file, room, base)
   if room.kind == "playbook" then return M.playbook(file) end
   local source, err = fs.read(file.path, site.MAX_SCRIPT)
   if not source then return { problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message)), deps = {}, source = "" } end
+  source = source:gsub("^\xEF\xBB\xBF", "") -- the mark of UTF-8 that some editors write
+  if source:find("^[\xFE\xFF][\xFE\xFF]") or source:sub(1, 400):find("\0", 1, true) then
+    return { problems = problem(file.path, 1, "is no text in UTF-8"), deps = {}, source = source }
+  end
   local deps, box = {}, nil
   local env = words_for(file.path, function() return box end)
   box = sandbox.new { name = file.path, globals = env, loaders = loader(file, deps) }

@@ -4,6 +4,7 @@ local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local json = require("lunette.json")
 local publish = require("lunette.generation.publish")
+local site = require("lunette.site")
 
 local M = {}
 
@@ -36,10 +37,11 @@ end
 --- The whole: layers, and every unit that a layer above the product has a say in.
 ---@param g Generation
 function M.of(g)
-  local layers, scripts, counts = {}, {}, { ok = 0, broken = 0, disabled = 0 }
+  local layers, scripts, ignored, counts = {}, {}, {}, { ok = 0, broken = 0, disabled = 0 }
   for _, layer in ipairs(g.layers or {}) do
     if not layer.product then
       layers[#layers + 1] = { folder = layer.dir, exists = fs.stat(layer.dir) ~= nil }
+      for _, found in ipairs(site.strangers(layer)) do ignored[#ignored + 1] = { path = found.path, message = found.message } end
     end
   end
   for _, id in ipairs(g.order) do
@@ -52,7 +54,8 @@ function M.of(g)
   return setmetatable({
     generation = g.number, layers = json.array(layers), loaded = counts.ok, broken = counts.broken, disabled = counts.disabled,
     reloads = g.reloads or 0, lastReloadMs = g.reload_ms, scripts = json.array(scripts),
-  }, { __order = { "generation", "layers", "loaded", "broken", "disabled", "reloads", "lastReloadMs", "scripts" } })
+    ignored = #ignored > 0 and json.array(ignored) or nil,
+  }, { __order = { "generation", "layers", "loaded", "broken", "disabled", "reloads", "lastReloadMs", "scripts", "ignored" } })
 end
 
 --- The problems of a generation, one a line.

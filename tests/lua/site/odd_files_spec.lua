@@ -1,0 +1,80 @@
+-- SPDX-License-Identifier: MIT
+-- Files of a site that are no scripts, or not quite: what can be read is read, and what is not looked at is told.
+local build = require("lunette.generation.build")
+local declare = require("lunette.declare")
+local kit = require("support.site_kit")
+local site = require("lunette.site")
+local status = require("lunette.generation.status")
+
+local RULE <const> = 'return rule { name = "a.b", input = { counter = "X/y" }, unit = "n", levels = { elevated = 1 }, summary = "s",'
+  .. '\nrationale = "r" }'
+
+describe("odd files of a site #unit", function()
+  local dir
+
+  before_each(function() dir = kit.folder() end)
+
+  local function load_site()
+    local g = build.build(site.named({ site.PRODUCT, dir }))
+    local list = {}
+    for i, p in ipairs(g.problems) do list[i] = declare.format(p):sub(#dir + 2) end
+    return g, list
+  end
+
+  local function ignored()
+    local list = {}
+    for i, found in ipairs(site.strangers({ dir = dir })) do list[i] = found.path:sub(#dir + 2) .. ": " .. found.message end
+    table.sort(list)
+    return list
+  end
+
+  it("a mark of UTF-8 at the beginning is none of the script, and lines are counted as they are", function()
+    kit.write(dir, "rules/bom.lua", "\xEF\xBB\xBF" .. RULE)
+    local g, problems = load_site()
+    assert.same({}, problems)
+    assert.equal("ok", g.units["rules/bom"].state)
+    kit.write(dir, "rules/bom.lua", "\xEF\xBB\xBF" .. RULE:gsub("rationale", "rationle"))
+    assert.matches('^rules/bom.lua:2: .*"rationle"', select(2, load_site())[1])
+  end)
+
+  it("what is no text is told to be none", function()
+    kit.write(dir, "rules/wide.lua", "\xFF\xFE" .. RULE:gsub(".", "%0\0"))
+    kit.write(dir, "rules/wider.lua", (RULE:gsub(".", "\0%0")))
+    assert.same({ "rules/wide.lua:1: is no text in UTF-8", "rules/wider.lua:1: is no text in UTF-8" }, select(2, load_site()))
+  end)
+
+  it("names that are none, folders, links to nothing and files of another room are not looked at, which is told", function()
+    kit.write(dir, "rules/good.lua", RULE)
+    kit.write(dir, "rules/two words.lua", RULE)
+    kit.write(dir, "rules/folder.lua/x.txt", "")
+    kit.write(dir, "rules/prompt.md", "")
+    kit.write(dir, "rules/.hidden.lua", "")
+    kit.write(dir, "rules/README", "")
+    kit.write(dir, "playbooks/rule.lua", RULE)
+    kit.write(dir, "views/lost.lua", "")
+    assert(os.execute(("ln -s /none/there '%s/rules/nowhere.lua'"):format(dir)))
+    assert.same({
+      "playbooks/rule.lua: it is not looked at: files of this room end in .md",
+      "rules/folder.lua: it is no file: a folder, a device, or a link to nothing",
+      "rules/nowhere.lua: it is no file: a folder, a device, or a link to nothing",
+      "rules/prompt.md: it is not looked at: files of this room end in .lua",
+      "rules/two words.lua: it is not looked at: the name of a file may hold letters, digits, _, + and - only",
+      "views/lost.lua: it is not looked at: it belongs into views/KIND/, of the kind of its handle",
+    }, ignored())
+    local g, problems = load_site()
+    assert.same({}, problems)
+    assert.equal(6, #status.of(g).ignored)
+  end)
+
+  it("of more files than a room may have the first are taken, by name, which is told", function()
+    local before = site.MAX_FILES
+    site.MAX_FILES = 2
+    for _, name in ipairs { "c", "a", "d", "b" } do kit.write(dir, "rules/" .. name .. ".lua", RULE) end
+    local files, told = site.files({ dir = dir }), ignored()
+    site.MAX_FILES = before
+    assert.is_table(files["rules/a"])
+    assert.is_table(files["rules/b"])
+    assert.is_nil(files["rules/c"])
+    assert.same({ "rules: of its 4 files, the first 2 by name are looked at" }, told)
+  end)
+end)
