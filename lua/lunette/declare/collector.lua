@@ -13,7 +13,7 @@ local HANDLE <const> = {
   { "default_view", "string", note = "the view that is answered when none is named; summary, or the first" },
   { "default_top_n", "integer", min = 1, note = "the default of the option topN" },
   { "lifetime", "string", enum = { "standard", "ttlOnly", "evictOnExit" }, note = "whether it ends with the process" },
-  shared.scopes("scopes", "the scopes of who asks it; those of the collector"),
+  shared.scopes("scopes", "the scopes of who asks it; those of the collector", { [2] = "table" }),
   { "risk", "string", enum = shared.LEVELS, note = "the risk of asking it" },
 }
 
@@ -45,6 +45,7 @@ return {
     { "hints", "function", note = "function(artifact, handle_id, pid, args) -> hints, beside those in hints/" },
   },
   check = function(declared, report)
+    shared.check_params(declared, report)
     if (declared.collect == nil) == (declared.program == nil) then
       report("", "a collector needs either program (reducers) or collect (a function)")
     end

@@ -18,14 +18,20 @@ function M.scopes_problem(value)
   local words = {}
   for _, name in ipairs(scope_names()) do words[name] = true end
   local list = value.list or value
+  if type(list) ~= "table" then return "list must be a list of names" end
   for key in pairs(value) do
     if value.list and key ~= "list" and key ~= "semantics" then
       return ("has no field %q: it is a list, or { list =, semantics = }"):format(tostring(key))
     end
   end
   if value.semantics ~= nil and value.semantics ~= "all" and value.semantics ~= "any" then return 'semantics is "all" or "any"' end
+  for key in pairs(list) do
+    if math.type(key) ~= "integer" and (value.list or key ~= "semantics") then
+      return ("has no field %q: it is a list, or { list =, semantics = }"):format(tostring(key))
+    end
+  end
   for _, scope in ipairs(list) do
-    if not words[scope] then
+    if type(scope) ~= "string" or not words[scope] then
       return ("there is no scope %q.%s"):format(tostring(scope), require("lunette.text").did_you_mean(tostring(scope), scope_names()))
     end
   end
@@ -33,7 +39,7 @@ function M.scopes_problem(value)
 end
 
 local function scopes_check(value)
-  return type(value) == "table" and getmetatable(value) == nil and M.scopes_problem(value) or nil
+  return type(value) == "table" and M.scopes_problem(value) or nil
 end
 
 --- A field that holds scopes.
@@ -98,6 +104,21 @@ function M.parameter()
     { "complete", "function", note = "function(ctx, value, chosen) -> list of completions" },
   }
   return parameter
+end
+
+--- Tells what is wrong with the params of a declaration.
+function M.check_params(declared, report)
+  local seen = {}
+  for i, p in ipairs(declared.params or {}) do
+    local name = p.name or p[1]
+    local path = ("params[%d]"):format(i)
+    if not name or not (p.type or p[2]) then
+      report(path, 'a parameter is { "name", "type", … }')
+    elseif seen[name] then
+      report(path, ("the parameter %s is declared twice"):format(name))
+    end
+    if name then seen[name] = true end
+  end
 end
 
 M.PARAMETERS = { type = "record", fields = M.parameter }

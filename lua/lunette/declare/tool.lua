@@ -39,7 +39,7 @@ local function tool_fields()
     },
     { "title", "string", note = "a name for people" },
     { "description", "string", required = true, note = "what it answers, tersely: the list of all tools is read by a model" },
-    shared.scopes("scopes", "the static gate: { list = {…}, semantics = \"all\" or \"any\" }"),
+    shared.scopes("scopes", "the static gate: { list = {…}, semantics = \"all\" or \"any\" }", { [2] = "table" }),
     { "params", "list", of = shared.PARAMETERS, note = "its parameters, in the order of --help" },
     { "discriminator", "string", note = "the parameter that chooses the branch" },
     { "branches", "map", of = { type = "record", fields = branch }, note = "a branch for each word of the discriminator" },
@@ -71,24 +71,10 @@ local function check_branch(branch_, path, report)
   end
 end
 
-local function check_params(declared, report)
-  local seen = {}
-  for i, p in ipairs(declared.params or {}) do
-    local name = p.name or p[1]
-    local path = ("params[%d]"):format(i)
-    if not name or not (p.type or p[2]) then
-      report(path, 'a parameter is { "name", "type", … }')
-    elseif seen[name] then
-      report(path, ("the parameter %s is declared twice"):format(name))
-    end
-    if name then seen[name] = true end
-  end
-end
-
 return {
   room = "tools", title = "a tool", note = "What clients call.", fields = tool_fields(),
   check = function(declared, report)
-    check_params(declared, report)
+    shared.check_params(declared, report)
     if not declared.discriminator then
       if declared.branches then report("branches", "branches need a discriminator: the parameter that chooses one") end
       return check_branch(declared, "", report)

@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The schema of view { … }.
+local shared = require("lunette.declare.shared")
+
 return {
   room = "views", title = "a view", note = "What query_snapshot answers of a kind of handle.",
   fields = {
@@ -15,7 +17,7 @@ return {
         .. "the kind does not list itself",
     },
     { "payload", "string", note = "the record of its payload in the schemas" },
-    { "scopes", "list|table", note = "the scopes that it needs, when they are not those of the kind" },
+    shared.scopes("scopes", "the scopes that it needs, when they are not those of the kind", { [2] = "table" }),
     { "risk", "string", enum = { "none", "low", "moderate", "high", "critical" }, note = "its risk, when it is not that of the kind" },
     { "default", "boolean", note = "the view of the kind that is answered when none is named" },
     { "note", "string", note = "one sentence for the reference" },

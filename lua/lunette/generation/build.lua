@@ -5,6 +5,7 @@ local assemble = require("lunette.generation.assemble")
 local files = require("lunette.generation.files")
 local fs = require("lunette.fs")
 local generation = require("lunette.generation")
+local log = require("lunette.log")
 local loop = require("lunette.loop")
 local site = require("lunette.site")
 
@@ -41,6 +42,14 @@ local function deps_hold(run)
   return true
 end
 
+-- Whether a value fits into the generation: its problems, or nil. What nobody thought of is a problem of this file, not of all others.
+local function problems_of(run, file, room, build, below)
+  local ok, problems = pcall(assemble.check, run, file, room, build, below)
+  if ok then return problems end
+  log.error("scripts", "a script could not be looked at", { script = file.path, error = tostring(problems) })
+  return { { file = file.path, line = 1, message = "cannot be used: " .. tostring(problems):gsub("^lua/[%w_/.-]+:%d+: ", "") } }
+end
+
 -- One file upon what lies beneath it. before: how it was in the last generation.
 local function level_of(file, room, below, before, build)
   local value = below and below.value
@@ -50,14 +59,14 @@ local function level_of(file, room, below, before, build)
   if not same then build.n_run = build.n_run + 1 end
   local level = { file = file, below = value, run = run, disabled = run.disabled }
   if run.disabled then return level end
-  local problems = run.problems or assemble.check(run, file, room, build, value)
+  local problems = run.problems or problems_of(run, file, room, build, value)
   if not problems then
     level.value, level.good = run.value, run
     return level
   end
   local good = before and before.good
   level.problems = problems
-  if good and not assemble.check(good, file, room, build, value) then
+  if good and not problems_of(good, file, room, build, value) then
     level.value, level.good, level.serving = good.value, good, "last good"
   else
     level.value, level.serving = value, value ~= nil and "beneath" or "nothing"

@@ -77,4 +77,38 @@ describe("odd files of a site #unit", function()
     assert.is_nil(files["rules/c"])
     assert.same({ "rules: of its 4 files, the first 2 by name are looked at" }, told)
   end)
+
+  it("scopes that are none are a mistake of their file, and hold nothing else up", function()
+    local odd = { "{ 1 }", '{ "eventpip" }', "{ {} }", "{ list = 5 }", "{ list = { {} } }", '{ x = "eventpipe" }', "5",
+      'require("lunette.json").array { 1 }' }
+    kit.write(dir, "rules/good.lua", RULE)
+    for _, scopes in ipairs(odd) do
+      for path, body in pairs {
+        ["views/counters/mine.lua"] = 'return view { kind = "counters", name = "mine", project = function() return {} end,\nscopes = %s }',
+        ["tools/mine.lua"] = 'return tool { name = "mine", description = "d", run = function() return {} end,\nscopes = %s }',
+        ["collectors/mine.lua"] = 'return collector { kind = "mine", collect = function() return {} end,\nscopes = %s }',
+      } do
+        kit.write(dir, path, body:format(scopes))
+        local g, problems = load_site()
+        assert.equal(1, #problems, path .. " " .. scopes)
+        assert.matches("^" .. path:gsub("%p", "%%%0") .. ":2: .*scope", problems[1])
+        assert.is_nil(problems[1]:find("attempt to", 1, true), problems[1])
+        assert.equal("ok", g.units["rules/good"].state)
+        os.remove(dir .. "/" .. path)
+      end
+    end
+    kit.write(dir, "tools/mine.lua",
+      'return tool { name = "mine", description = "d", run = function() return {} end,\nscopes = function() end }')
+    assert.matches("^tools/mine.lua:2: scopes", select(2, load_site())[1])
+  end)
+
+  it("parameters of a collector without a name or type, or named twice, are a mistake of its file", function()
+    for _, params in ipairs { "{ {} }", '{ { "a" } }', '{ { "a", "int" }, { "a", "int" } }' } do
+      kit.write(dir, "collectors/mine.lua",
+        ('return collector { kind = "mine", collect = function() return {} end,\nparams = %s }'):format(params))
+      local _, problems = load_site()
+      assert.equal(1, #problems, params)
+      assert.matches("^collectors/mine.lua:2: .*parameter", problems[1])
+    end
+  end)
 end)
