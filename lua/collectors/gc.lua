@@ -70,7 +70,7 @@ local function artifact_of(ctx, source, args, result, pairing, induction)
     ended_early = not whole and window.ended ~= (source.path and "stream-end" or "deadline")
       or source.path ~= nil and summary.complete == false,
   }
-  local c, s, induced = pairing.collections, pairing.suspensions, nil
+  local c, s, heap, induced = pairing.collections, pairing.suspensions, snapshot.whole_numbers(result.heap.rows), nil
   if induction then
     induced = induction:result(pairing.triggers)
     table.move(induction:notes(induced), 1, 10, #notes + 1, notes)
@@ -88,8 +88,7 @@ local function artifact_of(ctx, source, args, result, pairing, induction)
     start_unix_ns = summary.start_unix_ns or window.started_unix_ms * 1000000, start_mono_ns = summary.start_mono_ns,
     collections = c, suspensions = s,
     heap = {
-      rows = result.heap.rows, dropped = result.heap.seen - #result.heap.rows, first = result.heap.rows[1],
-      last = result.last_heap.rows[1],
+      rows = heap, dropped = result.heap.seen - #heap, first = heap[1], last = snapshot.whole_numbers(result.last_heap.rows)[1],
     },
     induced = induced, cost = measured.price(result.cost), notes = notes, origin = source.path and "trace" or "live",
   }

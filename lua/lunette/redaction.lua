@@ -276,11 +276,24 @@ local function layered(g)
   return list
 end
 
+local function groups(text)
+  for _, group in ipairs(GROUPS) do text = group(text) end
+  return text
+end
+
+-- JSON as .NET writes it has \u0022 for a quote, \u0026 for an ampersand, and so on: what is found only behind those counts, too.
+local function without_escapes(text)
+  if not text:find("\\u00[2-7]%x") then return groups(text) end
+  local plain = text:gsub("\\+u00([2-7]%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+  local redacted = groups(plain)
+  return redacted ~= plain and redacted or groups(text)
+end
+
 --- Text without its secrets. Anything but text is given back as it is.
 ---@param text any
 function M.redact(text)
   if type(text) ~= "string" or text == "" then return text end
-  for _, group in ipairs(GROUPS) do text = group(text) end
+  text = without_escapes(text)
   for _, pattern in ipairs(custom) do text = pattern:gsub(text, M.SENSITIVE) end
   for _, pattern in ipairs(generation.current():derived("redaction", layered)) do text = pattern:gsub(text, M.SENSITIVE) end
   return text

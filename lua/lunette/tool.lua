@@ -384,11 +384,12 @@ local function answer(tool, ctx, raw)
   return done, branch, bound
 end
 
--- Bytes that this answer may have.
-local function budget(branch, bound)
+-- Bytes that this answer may have. A capture without a choice of depth has the rest behind its handle.
+local function budget(branch, bound, captured)
   if not branch or not bound then return envelope.MAX_BYTES end
   if branch.budget then return branch.budget end
-  if bound.args.depth ~= "Summary" then return envelope.MAX_BYTES end
+  local depth = bound.args.depth
+  if depth ~= "Summary" and not (depth == nil and captured) then return envelope.MAX_BYTES end
   for _, name in ipairs(SIZE_PARAMETERS) do
     if bound.explicit[name] then return envelope.MAX_BYTES end
   end
@@ -401,7 +402,7 @@ local function bare(message) return (message:gsub("^lua/[%w_/.-]+:%d+: ", "")) e
 local function invoke(self, ctx, raw)
   local done, branch, bound = answer(self, ctx, raw)
   if not done then return nil, branch end
-  local limit = budget(branch, bound)
+  local limit = budget(branch, bound, done.handle ~= nil)
   -- a question about a handle that has the largest answer there is cannot be sent to that handle for more
   local more_at = done.handle or limit < envelope.MAX_BYTES and done.source or nil
   local body, whole = envelope.encode(envelope.build(done), limit, more_at)

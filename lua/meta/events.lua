@@ -97,4 +97,10 @@ function Source:close() end
 ---@nodiscard
 function events.open(opts) end
 
+--- An SQL statement without its values and comments, of at most 4,000 bytes; as the function sql() of expressions.
+---@param statement string   valid UTF-8
+---@return string
+---@nodiscard
+function events.sql(statement) end
+
 return events

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/engine.h"
 #include "probe/event_lua.h"
 #include "probe/face_lua.h"
 #include "probe/program_lua.h"
@@ -15,6 +16,7 @@
 #define STOP_MS      15000
 #define NEXT_EVENTS  512 /* events that one next gives */
 #define NEXT_BYTES   ((size_t)1 << 20)
+#define SQL_BYTES    4000u
 #define EXIT_WAIT_MS 3000 /* for sessions to end when the state closes */
 
 int luaopen_lunette_events(lua_State *L);
@@ -310,9 +312,21 @@ static void make_registry(lua_State *L)
     lua_setfield(L, LUA_REGISTRYINDEX, GUARD_TYPE ".it");
 }
 
+/* sql(text): an SQL statement, valid UTF-8, without its values and comments, of at most SQL_BYTES; as the function of
+ * expressions. */
+static int l_sql(lua_State *L)
+{
+    size_t n = 0;
+    const char *text = luaL_checklstring(L, 1, &n);
+    luaL_Buffer out;
+    uint8_t *to = (uint8_t *)luaL_buffinitsize(L, &out, SQL_BYTES);
+    luaL_pushresultsize(&out, probe__sql_plain(slice_of((const uint8_t *)text, n), to, SQL_BYTES));
+    return 1;
+}
+
 int luaopen_lunette_events(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"open", face__l_open}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", face__l_open}, {"sql", l_sql}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"next", l_next},         {"stop", l_stop},         {"result", l_result},
                                        {"finished", l_finished}, {"close", face__l_close}, {NULL, NULL}};
     static const luaL_Reg meta[] = {

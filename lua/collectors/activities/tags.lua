@@ -1,12 +1,17 @@
 -- SPDX-License-Identifier: MIT
 -- The tags of a span. The bridge sends them as one text, "[key, value],[key, value]", without escapes: a value that holds "],[" and looks
 -- like the begin of another tag cannot be told from one.
+local events = require("lunette.events")
 local payload = require("collectors.event_source.payload")
 local redaction = require("lunette.redaction")
 local sys = require("lunette.sys")
 local untrusted = require("collectors.untrusted")
 
 local M = {}
+
+-- Tags that hold a statement: it loses its values as in kind=db. And what begins the name of one that holds a value of a statement.
+local STATEMENTS <const> = { ["db.statement"] = true, ["db.query.text"] = true }
+local PARAMETER <const> = "^db%.query%.parameter%."
 
 M.MAX = 64         -- tags of a span
 M.MAX_KEY = 128    -- bytes
@@ -25,6 +30,11 @@ local function value_end(text, from)
   return text:sub(-1) == "]" and #text - 1 or #text, nil
 end
 
+local function without_values(key, value)
+  if STATEMENTS[key] then return events.sql(value) end
+  return key:find(PARAMETER) and redaction.SQL_LITERAL or value
+end
+
 local MEMO_VALUE <const> = 64 -- bytes: longer values seldom come again
 
 -- A name and a value without secrets. `memo` holds what was seen in the same capture: values repeat, and looking for secrets takes time.
@@ -32,7 +42,7 @@ local function cleaned(key, value, memo)
   local text = #value <= MEMO_VALUE and key .. "\0" .. value or nil
   local known = text and memo:get(text)
   if known then return known[1], known[2] end
-  known = { untrusted.cut(redaction.redact(key), M.MAX_KEY), untrusted.cut(payload.text(value, key), M.MAX_VALUE) }
+  known = { untrusted.cut(redaction.redact(key), M.MAX_KEY), untrusted.cut(payload.text(without_values(key, value), key), M.MAX_VALUE) }
   if text then memo:put(text, known) end
   return known[1], known[2]
 end

@@ -84,6 +84,20 @@ function M.longest(artifact, n)
   return table.move(list, 1, math.min(n, #list), 1, {})
 end
 
+-- No heap has so much; a damaged recording may say so, and sums of it must stay whole numbers.
+local MOST <const> = 1 << 53
+
+--- Rows of heap samples, whose numbers are made fit to be added up.
+---@param rows table[]   of the program; changed in place
+function M.whole_numbers(rows)
+  for _, row in ipairs(rows) do
+    for name, value in pairs(row) do
+      if name ~= "at" then row[name] = math.tointeger(math.max(0, math.min(MOST, tonumber(value) or 0))) or 0 end
+    end
+  end
+  return rows
+end
+
 --- GcHeapStatsSample rows, oldest first.
 function M.heap_stats(artifact, limit)
   return rows_of(artifact.heap.rows, function(s) return M.heap_sample(artifact, s) end, limit)

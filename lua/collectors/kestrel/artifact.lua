@@ -5,9 +5,11 @@ local json = require("lunette.json")
 local paths = require("collectors.web_paths")
 local redaction = require("lunette.redaction")
 local sys = require("lunette.sys")
+local untrusted = require("collectors.untrusted")
 
 local M = {}
 
+local MAX_NAME <const> = 128 -- bytes of what a counter is called
 local NS_PER_MS <const> = 1e6
 
 ---@class ServerTimes   in milliseconds; nil: nothing was measured
@@ -83,8 +85,8 @@ local function counters(rows)
     local value = row.mean or row.rate
     if type(row.name) == "string" and value then
       list[#list + 1] = {
-        name = sys.utf8_sanitize(row.name), display = row.display ~= "" and row.display or nil, value = value,
-        unit = row.unit ~= "" and row.unit or nil,
+        name = untrusted.clean(row.name, MAX_NAME), display = row.display ~= "" and untrusted.clean(row.display, MAX_NAME) or nil,
+        unit = row.unit ~= "" and untrusted.clean(row.unit, MAX_NAME) or nil, value = value,
       }
     end
   end
@@ -121,7 +123,7 @@ end
 
 local function protocols(result)
   local names = {}
-  for _, row in ipairs(result.tls_protocols.rows) do names[#names + 1] = row.protocol and sys.utf8_sanitize(row.protocol) end
+  for _, row in ipairs(result.tls_protocols.rows) do names[#names + 1] = row.protocol and paths.method(row.protocol) end
   table.sort(names)
   return names
 end

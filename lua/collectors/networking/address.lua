@@ -2,20 +2,20 @@
 -- Addresses of outgoing requests, without what may be secret in them: user info and values of the query go, segments of the path that
 -- look like a key go, and the rest passes the redactor.
 local redaction = require("lunette.redaction")
+local sys = require("lunette.sys")
 
 local M = {}
 
 M.UNKNOWN = "(unknown)"
-M.MAX_HOST, M.MAX_PATH, M.MAX_MESSAGE = 255, 512, 300
+M.MAX_HOST, M.MAX_PATH, M.MAX_MESSAGE, M.MAX_SCHEME = 255, 512, 300, 32
 local OPAQUE_AT <const> = 20    -- a segment of letters and digits so long is a key or an id
 local MAX_PARAMETERS <const> = 16
+local MAX_SCAN <const> = 4096   -- bytes that are looked through; the engine keeps 2,048 characters of a text
 
--- Cuts to at most `bytes`, never inside a character.
+-- Cuts to at most `bytes`, never inside a character. Always after the redactor: half a secret is none that it knows.
 local function cut(text, bytes)
   if #text <= bytes then return text end
-  local last = bytes
-  while last > 0 and (text:byte(last + 1) & 0xC0) == 0x80 do last = last - 1 end
-  return text:sub(1, last) .. "..."
+  return sys.utf8_cut(text, bytes) .. "..."
 end
 
 local function decoded(text)
@@ -24,8 +24,13 @@ end
 
 -- What the redactor leaves of a text; what it finds only behind the escapes of a URL counts, too.
 local function safe(text)
+  text = sys.utf8_sanitize(sys.utf8_cut(text, MAX_SCAN))
   local plain = decoded(text)
-  if plain ~= text and utf8.len(plain) and redaction.redact(plain) ~= plain then return redaction.redact(plain) end
+  if plain ~= text then
+    plain = sys.utf8_sanitize(plain)
+    local redacted = redaction.redact(plain)
+    if redacted ~= plain then return redacted end
+  end
   return redaction.redact(text)
 end
 
@@ -34,14 +39,15 @@ end
 ---@return string
 function M.host(host)
   if type(host) ~= "string" or host == "" then return M.UNKNOWN end
-  host = safe(cut(host:match("([^@]*)$"), M.MAX_HOST))
+  host = cut(safe(host:match("([^@]*)$")), M.MAX_HOST)
   if host:find(":", 1, true) and host:sub(1, 1) ~= "[" then host = "[" .. host .. "]" end
   return host
 end
 
 --- scheme://host:port
 function M.authority(scheme, host, port)
-  return ("%s://%s:%s"):format(type(scheme) == "string" and safe(scheme) or M.UNKNOWN, M.host(host), tostring(port or M.UNKNOWN))
+  scheme = type(scheme) == "string" and cut(safe(scheme), M.MAX_SCHEME) or M.UNKNOWN
+  return ("%s://%s:%s"):format(scheme, M.host(host), tostring(port or M.UNKNOWN))
 end
 
 local function segment(text)
@@ -68,9 +74,9 @@ end
 function M.target(path_and_query)
   if type(path_and_query) ~= "string" or path_and_query == "" then return M.UNKNOWN end
   local path, query = path_and_query:match("^([^?#]*)%??([^#]*)")
-  path = safe(cut(path, M.MAX_PATH)):gsub("[^/]+", segment)
+  path = cut(safe(path):gsub("[^/]+", segment), M.MAX_PATH)
   if query == "" then return path end
-  return path .. parameters(cut(query, M.MAX_PATH))
+  return path .. cut(parameters(query), M.MAX_PATH)
 end
 
 --- A whole URL, or what there is of one: "/next?page=*", "https://host:1/next".
@@ -81,7 +87,7 @@ function M.url(url)
   local scheme, authority, rest = url:match("^(%a[%w+.-]*)://([^/?#]*)(.*)$")
   if not scheme then return M.target(url) end
   local host = authority:match("([^@]*)$")
-  return ("%s://%s%s"):format(scheme, safe(cut(host, M.MAX_HOST)), rest == "" and "" or M.target(rest))
+  return ("%s://%s%s"):format(scheme, cut(safe(host), M.MAX_HOST), rest == "" and "" or M.target(rest))
 end
 
 --- The text of an exception: URLs in it as M.url has them, and no more than a sentence or two of it.

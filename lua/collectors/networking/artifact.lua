@@ -1,9 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- What a window of networking events holds: counts, latencies with what is known of their population, operations, counters.
 local address = require("collectors.networking.address")
+local untrusted = require("collectors.untrusted")
 
 local M = {}
 
+local MAX_NAME <const> = 128 -- bytes of what a counter is called
 M.POPULATION = 2 -- failed completions are among the latencies
 M.NO_METHOD = "(unknown)"
 
@@ -96,7 +98,10 @@ local function counters(rows)
   for _, row in ipairs(rows) do
     local value = row.rate or row.mean
     if row.name and value then
-      list[#list + 1] = { provider = row.provider, name = row.name, display = row.display, unit = row.unit, value = value }
+      list[#list + 1] = {
+        provider = row.provider, name = untrusted.clean(row.name, MAX_NAME), value = value,
+        display = row.display and untrusted.clean(row.display, MAX_NAME), unit = row.unit and untrusted.clean(row.unit, MAX_NAME),
+      }
     end
   end
   table.sort(list, function(a, b)

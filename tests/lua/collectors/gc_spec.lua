@@ -229,6 +229,16 @@ describe("views.gc-events", function()
     local row = snapshot.heap_sample(artifact({}), sample)
     assert.same({ 0, 16 }, { row.pohSizeBytes, row.totalHeapBytes })
   end)
+
+  it("heap-stats of a damaged recording are whole numbers all the same", function()
+    local sample = heap(0, 10)
+    sample.promoted, sample.gen2, sample.loh, sample.gen0, sample.pinned = 3.6e19, math.maxinteger, -1, 0 / 0, "x"
+    local row = snapshot.heap_sample(artifact({}), snapshot.whole_numbers({ sample })[1])
+    for _, name in ipairs { "promotedBytes", "gen0SizeBytes", "gen2SizeBytes", "lohSizeBytes", "totalHeapBytes", "pinnedObjectCount" } do
+      assert.is_true(math.type(row[name]) == "integer" and row[name] >= 0, name)
+    end
+    assert.same({ 2, 0, 1 << 53 }, { row.gen1SizeBytes, row.lohSizeBytes, row.promotedBytes })
+  end)
 end)
 
 describe("gc signals", function()

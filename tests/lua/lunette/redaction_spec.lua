@@ -55,6 +55,8 @@ describe("lunette.redaction #unit", function()
         .. " --more",
       [ [[{"Key":"Password","Value":"abc"}]] ] = [[{"Key":"Password","Value":"]] .. S .. [["}]],
       [ [[<add key="api-key" value="abc" />]] ] = [[<add key="api-key" value="]] .. S .. [[" />]],
+      [ [[{"a":"{\\u0022ApiKey\\u0022:[\\u0022abc\\u0022]}","n":1}]] ] = [[{"a":"{"ApiKey":]] .. S .. [[}","n":1}]],
+      [ [[{"q":"a=1\\u0026pwd=abc\\u0026b=2"}]] ] = [[{"q":"a=1&pwd=]] .. S .. [[&b=2"}]],
       ["auth=Bearer%20abc.def"] = "auth=Bearer%20" .. S, ["e=eyJhbGciOiJk..aXY.Y3Q.dGFn end"] = "e=" .. S .. " end",
     }) do
       assert.equal(expected, redaction.redact(text))
@@ -63,7 +65,7 @@ describe("lunette.redaction #unit", function()
 
   it("leaves what was redacted as it is", function()
     for _, text in ipairs({ "password=" .. S, "password = <redacted:literal> AND x", [[{"secret":]] .. S .. "}",
-      "http://u:" .. S .. "@h" }) do
+      "http://u:" .. S .. "@h", [[{"a":"\\u0022b\\u0022"}]] }) do
       assert.equal(text, redaction.redact(text))
     end
   end)

@@ -324,3 +324,17 @@ describe("destinations of outgoing HTTP, recorded", function()
     for _, s in ipairs(a.activities) do assert.is_nil(s.httpDestination) end
   end)
 end)
+
+describe("an answer of activities", function()
+  it("has at most 16 KB when no size was asked for, whatever its texts are", function()
+    local wire = require("collectors.activities.wire")
+    local budget = wire.INLINE_BYTES
+    wire.INLINE_BYTES = 60 * 1024 -- as when other parts of the answer are long
+    local ok, short = pcall(function() return select(2, collect()) end)
+    wire.INLINE_BYTES = budget
+    assert(ok, short)
+    assert.is_true(#json.encode(short) <= 16384 and #short.data.activities.activities < SPANS)
+    assert.is_truthy(short.summary:find("Cut to fit", 1, true))
+    assert.equal(SPANS, #collect({ maxActivities = 1000 }).activities)
+  end)
+end)

@@ -35,6 +35,14 @@ describe("collectors.activities.tags", function()
     }, (parse("[db.password, hunter2],[note, password=hunter2],[secret=hunter2, x],[auth, Bearer hunter2x]")))
   end)
 
+  it("takes the values out of statements", function()
+    assert.same({
+      ["db.statement"] = "select a from t where b=<redacted:literal> and c=<redacted:literal>",
+      ["db.query.parameter.0"] = "<redacted:literal>", ["db.query.text"] = "exec p <redacted:literal>", other = "it's 'x'",
+    }, (parse("[db.statement, select a from t where b='hunter2' and c=4711 -- hunter2],[db.query.text, exec p 'hunter2],"
+      .. "[db.query.parameter.0, hunter2],[other, it's 'x']")))
+  end)
+
   it("applies the operator's patterns", function()
     redaction.configure { "[a-z.]+@example\\.com" }
     local got = parse("[mail, jane.doe@example.com]")

@@ -79,6 +79,20 @@ describe("collectors.kestrel.artifact", function()
     assert.is_truthy(said(artifact { counters = COUNTER }):find("NoConfiguration", 1, true))
   end)
 
+  it("takes secrets out of protocols and of what counters are called", function()
+    local a = artifact {
+      tls_protocols = { rows = { { protocol = "Tls13" }, { protocol = "password=S3cret" }, { protocol = ("x"):rep(1000) } } },
+      counters = { rows = { { name = "password=S3cret", display = "api_key=S3cret", unit = "pwd=S3cret" .. ("x"):rep(1000), mean = 1 } } },
+    }
+    local told = table.concat(a.tls.protocols, "\n")
+    assert.is_truthy(told:find("Tls13", 1, true) and #told < 100)
+    local c = a.counters[1]
+    for _, text in ipairs { told, c.name, c.display, c.unit } do
+      assert.is_nil(text:find("S3cret", 1, true), text)
+      assert.is_true(#text <= 128)
+    end
+  end)
+
   it("tells silence from no traffic, and missing counters", function()
     assert.is_truthy(said(artifact()):find("ProviderSilent", 1, true))
     local quiet = artifact { counters = COUNTER, options = { rows = { { json = "{}" } } } }

@@ -42,6 +42,20 @@ describe("collectors.networking.address", function()
     assert.equal("/cart;*/pay", address.target("/cart;jsessionid=planted/pay"))
   end)
 
+  it("looks for secrets before it cuts, and behind escapes that are no text", function()
+    local token = "ghp_" .. ("a1B2"):rep(9)
+    for at = address.MAX_HOST - 44, address.MAX_HOST + 4 do
+      assert.is_nil(address.host(("h"):rep(at) .. "." .. token):find("ghp", 1, true))
+    end
+    for at = address.MAX_PATH - 44, address.MAX_PATH + 4 do
+      assert.is_nil(address.target(("/x"):rep(at // 2) .. "." .. token):find("ghp", 1, true))
+      assert.is_nil(address.target("/a?" .. ("x"):rep(at) .. "." .. token .. "=1"):find("ghp", 1, true))
+    end
+    assert.is_nil(address.target("/%ff/%70assword%3dplanted"):find("planted", 1, true))
+    assert.is_not_nil(utf8.len(address.target("/\xff?\xff=1")))
+    assert.is_true(#address.authority(("s"):rep(4000), "h", 1) < 50)
+  end)
+
   it("cleans relative and absolute URLs of redirects", function()
     assert.equal("/landed?token=*", address.url("/landed?token=planted"))
     assert.equal("http://localhost:5/landed?token=*", address.url("http://u:planted@localhost:5/landed?token=planted"))
