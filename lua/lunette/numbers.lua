@@ -24,6 +24,11 @@ function M.parse_address(s)
   return digits and math.tointeger(tonumber(digits)) or nil
 end
 
+--- The number, unless it is none or without end, which JSON cannot say.
+---@param n number?
+---@return number?
+function M.finite(n) return type(n) == "number" and n - n == 0 and n or nil end
+
 --- A count that may pass 2^53: a number while every client reads it exactly, decimal text beyond.
 ---@param n integer
 ---@return integer|string

@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The connection pools of SqlClient by its counters; what never came is nil.
+local numbers = require("lunette.numbers")
+
 local M = {}
 
 -- The first that came.
@@ -16,7 +18,8 @@ local POOLED <const> = { "number-of-pooled-connections" }
 local function first(counters, names)
   for _, name in ipairs(names) do
     local c = counters[name]
-    if c and c.last then return { last = c.last, max = c.max } end
+    local last = c and numbers.finite(c.last)
+    if last then return { last = last, max = numbers.finite(c.max) } end
   end
   return {}
 end

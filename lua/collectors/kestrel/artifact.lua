@@ -2,6 +2,7 @@
 -- What a web server did in a window, as the handle keeps it: counts, times, operations without secrets, queue lengths, options.
 local declared = require("collectors.kestrel.program")
 local json = require("lunette.json")
+local numbers = require("lunette.numbers")
 local paths = require("collectors.web_paths")
 local redaction = require("lunette.redaction")
 local sys = require("lunette.sys")
@@ -82,7 +83,7 @@ end
 local function counters(rows)
   local list = {}
   for _, row in ipairs(rows) do
-    local value = row.mean or row.rate
+    local value = numbers.finite(row.mean or row.rate)
     if type(row.name) == "string" and value then
       list[#list + 1] = {
         name = untrusted.clean(row.name, MAX_NAME), display = row.display ~= "" and untrusted.clean(row.display, MAX_NAME) or nil,
@@ -100,13 +101,14 @@ local function queue_points(rows)
   local point
   for _, row in ipairs(rows) do
     local which = row.name == declared.QUEUES.connection and "connection" or "request"
-    if row.value then
+    local value = numbers.finite(row.value)
+    if value then
       if not point or point[which] then
         point = { unix_ms = row.at // 1000000 }
         points[#points + 1] = point
       end
-      point[which] = row.value
-      peaks[which] = math.max(peaks[which], row.value)
+      point[which] = value
+      peaks[which] = math.max(peaks[which], value)
     end
   end
   return points, peaks

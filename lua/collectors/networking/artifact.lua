@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What a window of networking events holds: counts, latencies with what is known of their population, operations, counters.
 local address = require("collectors.networking.address")
+local numbers = require("lunette.numbers")
 local untrusted = require("collectors.untrusted")
 
 local M = {}
@@ -96,7 +97,7 @@ end
 local function counters(rows)
   local list = {}
   for _, row in ipairs(rows) do
-    local value = row.rate or row.mean
+    local value = numbers.finite(row.rate or row.mean)
     if row.name and value then
       list[#list + 1] = {
         provider = row.provider, name = untrusted.clean(row.name, MAX_NAME), value = value,

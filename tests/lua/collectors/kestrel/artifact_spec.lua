@@ -79,6 +79,16 @@ describe("collectors.kestrel.artifact", function()
     assert.is_truthy(said(artifact { counters = COUNTER }):find("NoConfiguration", 1, true))
   end)
 
+  it("leaves out readings that are no number", function()
+    local a = artifact {
+      counters = { rows = { { name = "a", mean = 0 / 0 }, { name = "b", rate = math.huge }, { name = "c", mean = 2 } } },
+      queues = {
+        rows = { { at = MS, name = "request-queue-length", value = 0 / 0 }, { at = MS, name = "request-queue-length", value = 4 } },
+      },
+    }
+    assert.same({ 1, "c", 1, 4 }, { #a.counters, a.counters[1].name, #a.points, a.peaks.request })
+  end)
+
   it("takes secrets out of protocols and of what counters are called", function()
     local a = artifact {
       tls_protocols = { rows = { { protocol = "Tls13" }, { protocol = "password=S3cret" }, { protocol = ("x"):rep(1000) } } },
