@@ -39,9 +39,12 @@ local function limited(fn, box)
   return function(...) return given(run(values(...))) end
 end
 
+local REMOVE <const> = sandbox.readonly(declare.remove) -- as scripts have it
+
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
 local function guarded(value, box, seen, depth)
   if type(value) == "function" then return limited(value, box) end
+  if value == REMOVE then return declare.remove end
   if type(value) ~= "table" or declare.of(value) then return value end
   seen.n = seen.n + 1
   if depth > MAX_DEPTH or seen.n > MAX_NODES then error("a declaration may hold at most 20000 values, nested 40 deep", 0) end
