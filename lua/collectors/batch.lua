@@ -136,7 +136,8 @@ local function error_row(err) return setmetatable({ kind = err.kind, message = e
 
 local function entry_row(entry, result, depth)
   if result.error then
-    return setmetatable({ tool = entry.tool, kind = entry.kind, summary = result.error.message, error = error_row(result.error) }, ENTRY_ORDER)
+    local row = { tool = entry.tool, kind = entry.kind, summary = result.error.message, error = error_row(result.error) }
+    return setmetatable(row, ENTRY_ORDER)
   end
   local extras, data = result.extras, result.data
   local summary, handle = extras.summary or "", extras.handle

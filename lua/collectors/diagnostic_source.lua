@@ -76,8 +76,8 @@ function M.notes(notes, window, lines, settings)
   if not window.pid then return end
   if window.shared then
     notes[#notes + 1] = "BridgeShared: another window over DiagnosticSource (requests, db, activities, catalog) was open on this process "
-      .. "at the same time. The target sends only what the last one asked for, and nothing once one of them ended: events are missing here. "
-      .. "Run them one after another."
+      .. "at the same time. The target sends only what the last one asked for, and nothing once one of them ended: events are missing "
+      .. "here. Run them one after another."
   elseif settings > lines then
     notes[#notes + 1] = "BridgeTaken: another diagnostic client set what DiagnosticSource sends while this window was open: events are "
       .. "missing here. Run it again when the other client is gone."

@@ -22,7 +22,8 @@ local ORDER <const> = { __order = {
 local ERROR_ORDER <const> = { __order = { "kind", "message", "detail" } }
 local SIGNAL_ORDER <const> = { __order = { "signal", "summary", "salience", "buckets", "nextAction" } }
 
---- Signals as they go out: those that lead, then the most salient first, bounded, with the handle in their buckets; nil when nothing stands out.
+--- Signals as they go out: those that lead, then the most salient first, bounded, with the handle in their buckets; nil when nothing
+--- stands out.
 local function ranked(signals, handle)
   if not signals or #signals == 0 then return nil end
   local list, leads = {}, {}

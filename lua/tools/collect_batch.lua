@@ -12,7 +12,8 @@ return tool {
     {
       "requests", "object[]", required = true, note = "1 to 4 different entries.",
       fields = {
-        { "tool", "string", required = true, enum = { "collect_sample", "collect_events" } }, { "kind", "string", required = true, trim = true },
+        { "tool", "string", required = true, enum = { "collect_sample", "collect_events" } },
+        { "kind", "string", required = true, trim = true },
       },
     },
     tool.process_id(),

@@ -24,6 +24,7 @@
 #ifndef HOST_TSAN
 #define HOST_TSAN 0
 #endif
+#define GC_CYCLES  2    /* collections that end before a call that is over its memory does */
 #define HOOK_COUNT 1000 /* instructions between two looks at the clock, where count hooks do the ticking */
 /* CPU that a condemned task's close handlers may use before the error is thrown again. */
 #define CONDEMNED_NS     50000000
@@ -122,6 +123,7 @@ void budget__start(host *h, lua_State *co)
     h->resumed_ns = now;
     h->stuck_cpu_ns = 0;
     h->tick = 0;
+    h->mem_over = false;
     h->poll = !h->has_timer;
     atomic_store(&h->tick_cpu_ns, 0);
     atomic_store(&h->slice_end_ns, now + h->cfg.slice_us * 1000);
@@ -139,7 +141,9 @@ static int64_t cost_ns(const host *h)
     int64_t ns = mono_ns() - h->resumed_ns;
     int64_t cap = 2 * h->cfg.slice_us * 1000;
     if (h->stuck_cpu_ns) return clock_ns(CLOCK_THREAD_CPUTIME_ID) - h->stuck_cpu_ns + h->cfg.slice_us * 1000;
-    return ns < cap ? ns : cap;
+    if (ns < cap) return ns;
+    int64_t held = budget__held_ns(h);
+    return held > cap ? held : cap;
 }
 
 int64_t budget__cpu_ns(const task *t) { return t->use.cpu_ns + cost_ns(t->h); }
@@ -315,6 +319,10 @@ void budget__look(lua_State *L)
         return;
     if (!t || !h->cur) return;
     if (budget__doomed(t)) budget__rethrow(L, t);
+    /* Nothing can be collected in slices here. So far it may go, since what it holds may be garbage of before. */
+    box_frame *b = t->box;
+    if (b && !budget__condemned(t) && b->account->used > b->account->max + b->account->max / 4)
+        budget__condemn_box(L, b, ERR_NO_MEMORY);
     int64_t now = mono_ns();
     if (now < atomic_load(&h->slice_end_ns)) return;
     check(L, t, now);
@@ -340,7 +348,40 @@ void budget__check_room(lua_State *L, size_t n)
 {
     task *t = host_of(L)->running;
     box_frame *b = t ? t->box : NULL;
-    if (b && (n > b->account->max || b->account->used > b->account->max - n)) budget__condemn_box(L, b, ERR_NO_MEMORY);
+    if (!b) return;
+    size_t max = b->account->max, used = b->account->used;
+    if (n > max || used > MEM_HARD * max - n) budget__condemn_box(L, b, ERR_NO_MEMORY);
+}
+
+void budget__over_memory(host *h)
+{
+    if (!h->cur || !h->running || budget__condemned(h->running)) return;
+    h->mem_over = true;
+    h->poll = 1;
+    lua_sethook(h->cur->L, budget__hook, LUA_MASKCOUNT, 1);
+}
+
+/* The call of a box under way has more than it may. Much of it may be garbage, which is not looked for until the heap
+ * has grown as a whole: so it is looked for now, in slices between which the others have their turn. What is still too
+ * much after a whole collection (one that was under way already, and one more) ends the call. */
+static void relieve(lua_State *L, host *h, task *t)
+{
+    box_frame *b = t->box;
+    if (budget__condemned(t) || !memory__over(b->account)) {
+        b->cycles = 0;
+        h->mem_over = false;
+        return;
+    }
+    int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), now = mono_ns();
+    if (lua_gc(L, LUA_GCSTEP, 0) != 0) b->cycles++; /* a basic step, however far off the next collection is */
+    /* Not at each instruction: beneath a deep recursion it takes a millisecond to set. */
+    lua_sethook(L, budget__hook, LUA_MASKCOUNT, HOOK_COUNT);
+    t->use.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    h->resumed_ns += mono_ns() - now;
+    if (b->cycles >= GC_CYCLES && memory__over(b->account)) {
+        h->mem_over = false;
+        budget__condemn_box(L, b, ERR_NO_MEMORY);
+    }
 }
 
 void budget__hook(lua_State *L, lua_Debug *ar)
@@ -349,9 +390,10 @@ void budget__hook(lua_State *L, lua_Debug *ar)
     host *h = host_of(L);
     task *t = h->running;
     if (t && h->cur && budget__doomed(t)) budget__rethrow(L, t); /* and the hook stays: so does the next instruction */
+    lua_sethook(L, h->has_timer ? NULL : budget__hook, h->has_timer ? 0 : LUA_MASKCOUNT, h->has_timer ? 0 : HOOK_COUNT);
+    if (t && t->box && h->cur) relieve(L, h, t);
     if (h->has_timer) {
-        lua_sethook(L, NULL, 0, 0);
-        if (!h->tick) return;
+        if (!h->tick && !h->mem_over) return;
         h->tick = 0;
     }
     if (!t || !h->cur) return;

@@ -31,6 +31,7 @@ typedef struct task_waiter task_waiter;
 
 /* What a call of a box holds of the state's memory, and the box with all of its calls (up). Every block that is
  * allocated while the call runs knows its account, so that whoever frees it gives it back to the right one. */
+#define MEM_HARD 2 /* times its cap: what a call may have until it was looked at */
 typedef struct mem_account {
     struct mem_account *up; /* NULL: a box's own */
     size_t used, max;
@@ -45,6 +46,7 @@ typedef struct box_frame {
     int64_t begin_ns, end_ns; /* of the task's cpu_ns: where it began, where its budget is used up */
     int64_t hard_ns;          /* CPU that it may use where it cannot be suspended */
     int64_t held_ns;          /* the longest that it kept the loop, in CPU */
+    int cycles;               /* collections that ended while it was over its memory */
     err_kind condemned;       /* the error that no pcall inside of it may keep */
     bool doomed;              /* … and its close handlers used up their grace: each instruction fails */
     int n_children;
@@ -101,6 +103,7 @@ struct host {
     host_cfg cfg;
     size_t mem_used;
     size_t boxes_used; /* … by all boxes */
+    bool mem_over;     /* the running call of a box has more than it may: the hook collects, or ends it */
     /* tasks */
     task *tasks;
     size_t n_tasks;
@@ -188,6 +191,9 @@ static inline bool budget__condemned(const task *t)
     return false;
 }
 bool budget__doomed(const task *t);
+/* The running call of a box has more memory than it may: has the hook look at it at the next instruction. Callable from
+ * the allocator. */
+void budget__over_memory(host *h);
 void budget__note_place(lua_State *L, box_frame *b); /* where the innermost Lua function of L stands */
 /* For a C function that works for long: throws when the running script has used up its budget, or is cancelled. Free
  * while its slice lasts. */
@@ -210,6 +216,7 @@ void budget__check_room(lua_State *L, size_t n);
 void *memory__alloc(void *ud, void *p, size_t osize, size_t nsize); /* lua_Alloc; ud: the host */
 mem_account *memory__account(mem_account *up, size_t max);          /* NULL without memory */
 void memory__release(mem_account *a);                               /* its blocks keep it while they live */
+bool memory__over(const mem_account *a); /* has it, or what it is part of, more than it may? */
 
 /* box_lua.c: sandbox.native, which lunette.sandbox builds on */
 void box__install(lua_State *L);

@@ -450,6 +450,7 @@ static bool read_array(lua_State *L, decoder *d)
 /* Pushes the value that tok begins. False on malformed text; the stack is then anyhow. */
 static bool read_value(lua_State *L, decoder *d, json_tok tok)
 {
+    budget__poll(host_of(L), L); /* it may throw: the next decode sees that this one was left */
     luaL_checkstack(L, 8, "JSON nested too deep");
     switch (tok) {
     case JSON_OBJECT: return read_object(L, d);

@@ -13,6 +13,11 @@
 #define OWNER_ROOM  sizeof(mem_account *)
 #define BOXES_SHARE 2 /* all boxes together may hold half of the state's memory */
 
+/* An allocation that fails makes Lua collect the whole heap at one go, which keeps everyone waiting. So a call that
+ * passes its cap gets what it asks for, up to MEM_HARD times the cap, and its next instruction is where it is looked
+ * at: garbage is collected in slices, and only if it holds too much all the same does it end (budget.c). What a box
+ * keeps from call to call, and all boxes together, have no such room: short calls would go on past it. */
+
 static_assert(OWNER_ROOM == 8, "the address of a block tells whether it has an owner");
 
 static bool has_owner(const void *p) { return ((uintptr_t)p & 8) != 0; }
@@ -59,12 +64,27 @@ static void charge(host *h, mem_account *a, size_t more, size_t less)
         a->used += more - less;
 }
 
-/* May a have more bytes than it has? */
-static bool has_room(const host *h, const mem_account *a, size_t more)
+static size_t boxes_max(const host *h) { return h->cfg.memory_max / BOXES_SHARE; }
+
+bool memory__over(const mem_account *a)
 {
-    if (h->boxes_used + more > h->cfg.memory_max / BOXES_SHARE) return false;
+    bool over = false;
     for (; a; a = a->up)
-        if (more > a->max || a->used > a->max - more) return false;
+        over = over || a->used > a->max;
+    return over;
+}
+
+/* May the running call have so many bytes more on account a? Past its cap it may, for now. */
+static bool has_room(host *h, const mem_account *a, size_t more)
+{
+    if (more > boxes_max(h) || h->boxes_used > boxes_max(h) - more) return false;
+    bool over = false;
+    for (; a; a = a->up) {
+        size_t hard = a->up ? a->max * MEM_HARD : a->max;
+        if (more > hard || a->used > hard - more) return false;
+        over = over || a->used + more > a->max;
+    }
+    if (over && !h->mem_over) budget__over_memory(h);
     return true;
 }
 

@@ -187,7 +187,7 @@ end
 --- Waits for an output line that matches.
 function Target:line(pattern)
   return M.wait_for(("%s of the %s target"):format(pattern, self.mode), M.START_MS, function()
-    for line in read(self.child.out):gmatch("[^\n]+") do
+    for line in read(self.child.out):gmatch("([^\n]+)\n") do -- whole lines: one that is being written has no end yet
       if line:find(pattern) then return line end
     end
     if self.child.exit then error("the target ended early: " .. read(self.child.out) .. read(self.child.err)) end

@@ -35,7 +35,10 @@ local function known_allocations(skip)
     end)
     local data = data_of(envelope)
     h.eq(SOURCE[runtime], data.source, runtime .. ": source")
-    h.ok(data.intervals >= 4 and data.intervals <= 6, runtime .. ": an interval a second: " .. data.intervals)
+    local h_, m, s = data.duration:match("^(%d+):(%d+):([%d.]+)$") -- the window is longer on a slow machine
+    local seconds = h_ * 3600 + m * 60 + s
+    h.ok(data.intervals >= seconds * 0.7 - 1 and data.intervals <= seconds + 1,
+      ("%s: an interval a second: %d in %.1f s"):format(runtime, data.intervals, seconds))
     h.eq(0, data.discardedIntervals, "discarded")
     local sum = allocated(data)
     h.ok(sum >= did.bytes and sum < did.bytes + 4e6, ("%s: %.0f bytes in the intervals, %d by its own count"):format(runtime, sum,

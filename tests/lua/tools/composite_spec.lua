@@ -199,7 +199,7 @@ describe("collect_batch, the results", function()
     assert.same(alone.data.exceptions, entry.data)
   end)
 
-  it("counters and gc: one instrument is asked for, Gen2 counters come when gc saw one, and the evidence keeps its sources apart", function()
+  it("counters and gc: one instrument is asked for, Gen2 counters come when gc saw one, evidence keeps its sources apart", function()
     local envelope = approved(entries("counters", "gc"))
     assert.same({ "System.Runtime\\dotnet.gc.collections" }, asked.counters.meters)
     assert.equal(8, asked.counters.maxInstrumentTimeSeries)

@@ -36,7 +36,9 @@ describe("a predicate", function()
   end)
 
   it("is refused otherwise, with what may stand there", function()
-    for _, text in ipairs { "", "cpu", "cpu>", ">85", "cpu=85", "cpu==85", "cpu!=85", "cpu>85%", "cpu>nan", "cpu>inf", "cpu>0x10", "cpu>85 x", "cpu>8,5" } do
+    for _, text in ipairs {
+      "", "cpu", "cpu>", ">85", "cpu=85", "cpu==85", "cpu!=85", "cpu>85%", "cpu>nan", "cpu>inf", "cpu>0x10", "cpu>85 x", "cpu>8,5",
+    } do
       assert.matches("cpu>85", refused({ triggerWhen = text }, "triggerWhen"))
     end
     assert.matches("gcHeapMb", refused({ triggerWhen = "gcHeapMB>5" }, "triggerWhen"))

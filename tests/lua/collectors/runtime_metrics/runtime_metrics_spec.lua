@@ -132,8 +132,8 @@ describe("collectors.runtime_metrics", function()
   end)
 
   it("hints at what allocates when much is allocated", function()
-    local kit = require("support.hints_kit")
-    local function hints(current, pid) return kit.of("runtime-metrics-snapshot", { current = current }, "h", pid) end
+    local hints_kit = require("support.hints_kit")
+    local function hints(current, pid) return hints_kit.of("runtime-metrics-snapshot", { current = current }, "h", pid) end
     local busy = { allocation_rate = 60000000, heap = 1000, fragmentation = 10, loh = 0 }
     assert.equal("allocations-sampled", hints(busy, 42)[1].suggestedArguments.kind)
     assert.equal("high", hints(busy, 42)[1].priority)
