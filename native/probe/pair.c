@@ -145,7 +145,7 @@ static inline bool capture(pctx *c, const pnode *n, pwait *o)
         if (__builtin_expect(pv_has_bytes(v) && !v.symbol, 0)) break;
         *to++ = v;
     }
-    if (__builtin_expect(e < end, 0)) {
+    if (__builtin_expect(!r || e < end, 0)) {
         o->row = r = probe__row(c, &n->captured, r);
         return r != NULL;
     }

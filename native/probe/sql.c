@@ -269,8 +269,9 @@ static void step(lexer *l)
 uint32_t probe__sql_plain(slice sql, uint8_t *out, uint32_t cap)
 {
     static const uint8_t more[] = "...";
+    if (!sql.n) return 0; /* and then it may point nowhere */
     lexer l = {.p = sql.p, .end = sql.p + sql.n, .out = out, .cap = cap - (sizeof more - 1)};
-    l.backticks = sql.n && memchr(sql.p, '`', sql.n) != NULL;
+    l.backticks = memchr(sql.p, '`', sql.n) != NULL;
     while (l.p < l.end && !l.full)
         step(&l);
     if (l.full) {
