@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- activities: the spans of ActivitySource that end in one window: exact sums by source and operation, the first spans with their ids, times
 -- and tags; one trace alone when it is named; where outgoing HTTP went when that is asked for.
+local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local destinations = require("collectors.activities.destinations")
 local globs = require("collectors.globs")
@@ -120,7 +121,8 @@ local function sentence(artifact, source)
 end
 
 return collector {
-  kind = "activities", handle = "activities", data_field = "activities", payload = "ActivityCapture", check = check, collect = collect,
+  kind = "activities", handle = "activities", data_field = "activities", payload = "ActivityCapture", check = check,
+  collect = bridge.watched(collect),
   risk = {
     level = "moderate", side_effects = {
       "takes the one DiagnosticSource filter of the process while it runs", "makes the program create spans that nobody listened to",

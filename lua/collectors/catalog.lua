@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- catalog: which events a program emits: provider, name, level and how often. No payload value is read here, and where that can be told
 -- to the target, none is written there.
+local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local event_names = require("collectors.event_names")
@@ -166,10 +167,14 @@ local function payload_hint(artifact, pid)
     { kind = "event_source", providerName = first.provider, processId = pid, unsafeProvider = true })
 end
 
+local collect_all <const> = bridge.watched(collect)
+
 return collector {
   kind = "catalog", handle = "event-catalog", data_field = "catalog", payload = "EventCatalogSnapshot",
   risk = { level = "low", side_effects = { "takes the one DiagnosticSource filter of the process while it runs" } },
-  check = check, collect = collect, inline = inline, summary = sentence,
+  -- with sources of the caller's own the bridge is left alone
+  collect = function(ctx, source, args) return (args.providers and collect or collect_all)(ctx, source, args) end,
+  check = check, inline = inline, summary = sentence,
   hints = function(artifact, handle_id, pid)
     return {
       hints.new("query_snapshot", "See all kinds of events.", { handle = handle_id, view = "catalog" }, "high"),

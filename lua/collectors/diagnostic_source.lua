@@ -84,4 +84,15 @@ function M.notes(notes, window, lines, settings)
   end
 end
 
+--- collect(ctx, source, args) with what other windows over the bridge took away in the notes of its artifact; for kinds that do not count
+--- the settings themselves.
+function M.watched(collect)
+  return function(ctx, source, args)
+    local window <close> = M.enter(source.process and source.process.pid)
+    local artifact, err = collect(ctx, source, args)
+    if artifact then M.notes(artifact.notes, window, 0, 0) end
+    return artifact, err
+  end
+end
+
 return M
