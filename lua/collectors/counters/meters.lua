@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- System.Diagnostics.Metrics: the values that the runtime's one aggregator publishes, as series of (meter, instrument, tags).
 -- Every session hears every other one, so what is kept is chosen by session id, client id and meter.
+local redaction = require("lunette.redaction")
 local series = require("collectors.counters.series")
+local texts = require("lunette.text")
 
 local M = {}
 M.__index = M
@@ -68,6 +70,26 @@ function M.parse_tags(text)
   return tags
 end
 
+--- Tags without secrets: a value goes by what it says, and by the name that it has. Names are the program's, too.
+---@param tags table<string, string>
+---@return table<string, string>
+function M.clean_tags(tags)
+  local clean = {}
+  for name, value in pairs(tags) do
+    local pair = name .. "=" .. value
+    clean[redaction.redact(name)] = redaction.redact(pair) ~= pair and redaction.redact(value) == value and redaction.SENSITIVE
+      or redaction.redact(value)
+  end
+  return clean
+end
+
+-- The tags as one text, in the order of their names.
+local function text_of(tags)
+  local pairs_ = {}
+  for i, name in ipairs(texts.keys(tags)) do pairs_[i] = name .. "=" .. tags[name] end
+  return table.concat(pairs_, ",")
+end
+
 --- "0.5=1.2;0.95=3,4" -> {[0.5]=1.2, [0.95]=3.4}
 local function parse_quantiles(text)
   local at = {}
@@ -99,9 +121,10 @@ local function series_of(self, f, event_name)
     self.dropped = self.dropped + 1
     return nil
   end
+  local tags = M.clean_tags(M.parse_tags(f.tags or ""))
   s = {
     meter = f.meterName, instrument = f.instrumentName, unit = f.unit ~= "" and f.unit or nil, kind = kind_of(self, f, event_name),
-    tags_text = f.tags or "", tags = M.parse_tags(f.tags or ""), values = series.new(),
+    tags_text = text_of(tags), tags = tags, values = series.new(),
   }
   self.series[key] = s
   self.list[#self.list + 1] = s
@@ -146,7 +169,7 @@ local function remember_error(self, text)
   end
   self.n_errors = self.n_errors + 1
   self.errors[text] = true
-  self.errors[self.n_errors] = text
+  self.errors[self.n_errors] = redaction.redact(text)
 end
 
 local CONTROL <const> = {

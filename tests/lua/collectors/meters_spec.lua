@@ -32,6 +32,15 @@ describe("collectors.counters.meters", function()
     assert.same({ to = "eu" }, rows[1].tags)
   end)
 
+  it("keeps no secret of a tag: by its name, by its value, in the text that names the series", function()
+    local m = new()
+    local tags = "user=ann,password=hunter2,auth=Bearer abcdefghijklmnop.1234567890,to=eu"
+    m:add(event("GaugeValuePublished", { instrumentName = "orders", tags = tags, lastValue = "1" }))
+    local row = m:finish()[1]
+    assert.same({ user = "ann", password = "<redacted:sensitive>", auth = "Bearer <redacted:sensitive>", to = "eu" }, row.tags)
+    assert.is_nil(row.tags_text:find("hunter2", 1, true) or row.tags_text:find("abcdefgh", 1, true))
+  end)
+
   it("reads a histogram with a point or a comma", function()
     for _, text in ipairs { "0.5=1.25;0.95=3.5;0.99=5", "0.5=1,25;0.95=3,5;0.99=5" } do
       local m = new()
