@@ -153,21 +153,21 @@ end
 -- report(line, message) for every expression that cannot be read.
 local function check_expressions(playbook, report, facts)
   local body, names, open = playbook.text, names_of(playbook), {}
+  local function line_at(at) return line_of(body, at) + playbook.first_line - 1 end -- only asked for what is wrong
   for at, mark, name in body:gmatch("()" .. EXPRESSION) do
-    local line = line_of(body, at) + playbook.first_line - 1
     local why = bad_name(name, names, facts)
-    if why then report(line, why) end
+    if why then report(line_at(at), why) end
     if mark == "/" then
       local last = table.remove(open)
       if not last or last.name ~= name then
-        report(line, last and ("{{/%s}} ends what {{#%s}} began in line %d"):format(name, last.name, last.line)
+        report(line_at(at), last and ("{{/%s}} ends what {{#%s}} began in line %d"):format(name, last.name, line_at(last.at))
           or ("{{/%s}} ends what nothing began"):format(name))
       end
     elseif mark ~= "" then
-      open[#open + 1] = { name = name, line = line }
+      open[#open + 1] = { name = name, at = at }
     end
   end
-  for _, left in ipairs(open) do report(left.line, ("{{#%s}} has no {{/%s}}"):format(left.name, left.name)) end
+  for _, left in ipairs(open) do report(line_at(left.at), ("{{#%s}} has no {{/%s}}"):format(left.name, left.name)) end
   for at, inner in body:gmatch("(){{(.-)}}") do
     if not ("{{" .. inner .. "}}"):find("^" .. EXPRESSION .. "$") then
       report(line_of(body, at) + playbook.first_line - 1, ("cannot read {{%s}}: expected {{name}}, {{#name}}…{{/name}}, "
