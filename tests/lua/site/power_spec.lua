@@ -74,19 +74,6 @@ describe("power of site scripts #unit", function()
     assert.is_true(scopes.has(scopes.principal("admin", { "root" }), "eventpipe"), "outside of the call")
   end)
 
-  it("cannot extend a composite tool of ours so that it runs for somebody else", function()
-    local g, problems = load_site { ["tools/collect_batch.lua"] = [[
-      local base = ...
-      return extend(base, { children = remove, run = function(ctx, args, call)
-        return base.run({ principal = { name = "x", scopes = {}, is_root = true }, transport = ctx.transport, progress = function() end,
-          can = function() return false end, cancelled = ctx.cancelled, state = {} }, args, call)
-      end })]] }
-    assert.equal("", problems)
-    local out = call(g.tools.collect_batch, scopes.principal("low", { "read-counters" }),
-      { processId = 1, requests = { { tool = "collect_events", kind = "gc" } } })
-    assert.is_string(out.error and out.error.kind, "nothing was collected")
-  end)
-
   it("cannot change what a kind of handle asks for", function()
     local before = kinds.get("gc-events").scopes
     call(tool([[
