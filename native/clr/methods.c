@@ -179,7 +179,8 @@ static uint32_t add_module(clr_methods *m, uint64_t id)
 {
     if (!has_room(m, MAP_OVERHEAD) || (m->n_modules == m->modules_cap && !grow_modules(m))) return UINT32_MAX;
     if (!map64_put(&m->module_at, id, m->n_modules)) return UINT32_MAX;
-    m->modules[m->n_modules] = (clr__module){.id = id, .name = CLR__NO_TEXT};
+    m->modules[m->n_modules] =
+        (clr__module){.id = id, .name = CLR__NO_TEXT, .path = CLR__NO_TEXT, .pdb_path = CLR__NO_TEXT};
     return m->n_modules++;
 }
 
@@ -189,16 +190,32 @@ static uint32_t module_of(clr_methods *m, uint64_t id)
     return map64_get(&m->module_at, id, &at) ? (uint32_t)at : add_module(m, id);
 }
 
+/* Which managed PDB belongs to it, where the event tells (version 2): behind the native path. What does not fit is left
+ * out. */
+static void take_pdb(clr_methods *m, clr__module *mod, cursor *c)
+{
+    static const uint8_t none[16] = {0};
+    (void)cursor_utf16z(c, SIZE_MAX);
+    cursor_skip(c, 2); /* ClrInstanceID */
+    slice guid = cursor_bytes(c, 16);
+    uint32_t age = cursor_u32(c);
+    slice path = cursor_utf16z(c, SIZE_MAX);
+    if (!cursor_ok(c) || memcmp(guid.p, none, sizeof none) == 0) return;
+    mod->has_pdb = true;
+    mod->pdb_age = age;
+    memcpy(mod->pdb_guid, guid.p, sizeof mod->pdb_guid);
+    if (path.n) mod->pdb_path = intern16(m, path);
+}
+
 /* -ERR_MALFORMED: too short. -ERR_LIMIT: no room. */
 static int take_module(clr_methods *m, clr__row_kind kind, cursor *c)
 {
     uint64_t id = cursor_u64(c), assembly = cursor_u64(c);
     cursor_skip(c, 8); /* ModuleFlags, Reserved1 */
-    slice path = cursor_utf16z(c, SIZE_MAX);
+    slice utf16 = cursor_utf16z(c, SIZE_MAX), path;
     if (!cursor_ok(c)) return -ERR_MALFORMED;
-    slice stem;
-    if (!to_utf8(m, path, &stem)) return -ERR_LIMIT;
-    stem = file_stem(stem);
+    if (!to_utf8(m, utf16, &path)) return -ERR_LIMIT;
+    slice stem = file_stem(path);
     uint32_t name = stem.n ? intern(m, stem) : CLR__NO_TEXT, at = module_of(m, id);
     if (at == UINT32_MAX || (stem.n && name == CLR__NO_TEXT)) return -ERR_LIMIT;
     /* another name at the same address, its unload unseen: what was loaded from the old one keeps it */
@@ -206,6 +223,8 @@ static int take_module(clr_methods *m, clr__row_kind kind, cursor *c)
     if (at == UINT32_MAX) return -ERR_LIMIT;
     m->modules[at].assembly = assembly;
     m->modules[at].name = name;
+    if (path.n) m->modules[at].path = intern(m, path);
+    take_pdb(m, &m->modules[at], c);
     if (kind == CLR__UNLOAD) map64_del(&m->module_at, id);
     return 0;
 }
@@ -291,6 +310,13 @@ static int note_needed(clr_methods *m, uint64_t method_id)
     return has_room(m, MAP_OVERHEAD) && map64_put(&m->needed, method_id, 0) ? 0 : -ERR_LIMIT;
 }
 
+/* What follows the fixed part or the names: ClrInstanceID and, from version 2 on, ReJITID. */
+static uint64_t rejit_of(cursor c)
+{
+    cursor_skip(&c, 2);
+    return cursor_u64(&c);
+}
+
 static int take_method(clr_methods *m, clr__row_kind kind, bool named, int64_t ts, cursor *c)
 {
     clr__row row = {.method_id = cursor_u64(c), .ts = ts, .kind = kind & 7};
@@ -305,6 +331,7 @@ static int take_method(clr_methods *m, clr__row_kind kind, bool named, int64_t t
     if (!wanted && !(named && (!m->wanting || map64_get(&m->needed, row.method_id, &have)))) return 0;
     if (named && !read_text3(m, c, &row.text)) return cursor_ok(c) ? -ERR_LIMIT : -ERR_MALFORMED;
     if (!wanted) return take_name(m, row);
+    row.rejit_id = rejit_of(*c);
     row.module = module_of(m, module_id);
     if (row.module == UINT32_MAX) return -ERR_LIMIT;
     if (m->wanting && !named && note_needed(m, row.method_id) < 0) return -ERR_LIMIT;
@@ -417,7 +444,9 @@ bool clr_methods_want(clr_methods *m, const uint64_t *ips, size_t n)
         map64_clear(&m->needed);
         return true;
     }
-    if (n > SIZE_MAX / sizeof *ips - m->n_want || !has_room(m, n * sizeof *ips)) return false;
+    /* rows are about to make room, so a map that is full of them can still be told what is wanted */
+    size_t others = clr_methods_memory(m) - m->cap * ROW_COST, max = m->max;
+    if (others > max || n > (max - others) / sizeof *ips) return false;
     uint64_t *all = mem_alloc((m->n_want + n + 1) * sizeof *all);
     if (!all) return false;
     if (m->n_want) memcpy(all, m->want, m->n_want * sizeof *all);
@@ -428,7 +457,10 @@ bool clr_methods_want(clr_methods *m, const uint64_t *ips, size_t n)
     m->want = all;
     m->n_want = sort_unique(all, n_old + n);
     m->wanting = true;
-    if (!collect_needed(m)) { /* what it noted so far does no harm */
+    m->max += max / 4; /* for a moment */
+    bool collected = collect_needed(m);
+    m->max = max;
+    if (!collected) { /* what it noted so far does no harm */
         free(all);
         m->want = old;
         m->n_want = n_old;

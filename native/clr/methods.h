@@ -57,9 +57,12 @@ bool clr_methods_want(clr_methods *m, const uint64_t *ips, size_t n);
 typedef struct clr_method {
     slice namespace_; /* with the type: "System.Collections.Generic.List`1[System.__Canon]" */
     slice name, signature;
-    slice module; /* file name without its extension: "System.Private.CoreLib"; a dynamic module: its assembly */
+    slice module;      /* file name without its extension: "System.Private.CoreLib"; a dynamic module: its assembly */
+    slice module_path; /* of its file, as the target sees it */
     uint64_t start, size;          /* of the body that holds the address, bytes */
     uint64_t method_id, module_id; /* addresses of the descriptors in the target */
+    uint64_t rejit_id;             /* with method_id the key of the body's IL map (il_map.h) */
+    uint32_t module_index;         /* of clr_methods_module */
     uint32_t token;                /* metadata token; 0: none (dynamic) */
     bool dynamic;                  /* a DynamicMethod or a stub */
     bool cold;                     /* the body's cold part */
@@ -74,6 +77,16 @@ bool clr_methods_reused(const clr_methods *m, uint64_t ip);
 /* Appends the name as TraceEvent prints it: "Namespace.Type.Method(class System.String,int32)", the signature from its
  * parenthesis on. False when out failed. */
 bool clr_method_name(const clr_method *m, buf *out);
+
+/* What the runtime told of a loaded module, by an index that the look-up gave. */
+typedef struct clr_module {
+    slice name, path;        /* as module and module_path of clr_method */
+    bool has_pdb;            /* the three below are known: of the managed PDB that belongs to it */
+    const uint8_t *pdb_guid; /* 16 bytes, as it lies in files; borrowed as text */
+    uint32_t pdb_age;
+    slice pdb_path; /* where the compiler put it; may be empty */
+} clr_module;
+clr_module clr_methods_module(const clr_methods *m, uint32_t index);
 
 /* Events that were not kept though they were wanted: over the cap, damaged, or without memory. */
 uint64_t clr_methods_dropped(const clr_methods *m);

@@ -254,6 +254,23 @@ static slice module_name(const clr_methods *m, const clr__module *mod)
     return SLICE_LIT("");
 }
 
+static slice text_of(const clr_methods *m, uint32_t id)
+{
+    return id == CLR__NO_TEXT ? SLICE_LIT("") : strtab_get(m->text, id);
+}
+
+clr_module clr_methods_module(const clr_methods *m, uint32_t index)
+{
+    if (index >= m->n_modules) return (clr_module){0};
+    const clr__module *mod = &m->modules[index];
+    return (clr_module){.name = module_name(m, mod),
+                        .path = text_of(m, mod->path),
+                        .has_pdb = mod->has_pdb,
+                        .pdb_guid = mod->pdb_guid,
+                        .pdb_age = mod->pdb_age,
+                        .pdb_path = text_of(m, mod->pdb_path)};
+}
+
 bool clr_methods_find(const clr_methods *m, uint64_t ip, int64_t ts, clr_method *out)
 {
     if (!build(m)) return false;
@@ -268,10 +285,13 @@ bool clr_methods_find(const clr_methods *m, uint64_t ip, int64_t ts, clr_method 
                         .name = strtab_get(m->text, r->text.name),
                         .signature = strtab_get(m->text, r->text.signature),
                         .module = module_name(m, mod),
+                        .module_path = text_of(m, mod->path),
                         .start = r->start,
                         .size = r->size,
                         .method_id = r->method_id,
                         .module_id = mod->id,
+                        .rejit_id = r->rejit_id,
+                        .module_index = r->module,
                         .token = r->token,
                         .dynamic = r->flags & 0x1,
                         .cold = r->flags >> 28 == 1,

@@ -22,7 +22,7 @@ typedef struct clr__text3 {
 
 /* One event about one body. */
 typedef struct clr__row {
-    uint64_t start, method_id;
+    uint64_t start, method_id, rejit_id;
     int64_t ts;
     uint32_t size;
     clr__text3 text;
@@ -51,7 +51,10 @@ typedef struct clr__index {
 
 typedef struct clr__module {
     uint64_t id, assembly;
-    uint32_t name; /* CLR__NO_TEXT: not told */
+    uint32_t name, path, pdb_path; /* CLR__NO_TEXT: not told */
+    bool has_pdb;
+    uint32_t pdb_age;
+    uint8_t pdb_guid[16];
 } clr__module;
 
 struct clr_methods {

@@ -19,6 +19,7 @@ typedef struct body {
     uint64_t id, module;
     uint32_t size, token, flags;
     const char *namespace_, *signature;
+    uint64_t rejit;
 } body;
 
 static inline void put_utf16z(buf *b, const char *s)
@@ -53,7 +54,7 @@ static inline void method_payload(buf *p, int id, body b)
         put_utf16z(p, b.signature ? b.signature : "void  ()");
     }
     buf_u16(p, 9);
-    buf_u64(p, 0);
+    buf_u64(p, b.rejit);
 }
 
 static inline int method(clr_methods *m, int id, int64_t ts, body b)
@@ -77,6 +78,26 @@ static inline int module(clr_methods *m, int id, uint64_t module, uint64_t assem
     put_utf16z(&p, "");
     buf_u16(&p, 9);
     int rc = give(m, id, 2, 1, buf_view(&p));
+    buf_fini(&p);
+    return rc;
+}
+
+/* A module with its managed PDB, in version 2 of the event. */
+static inline int module_with_pdb(clr_methods *m, uint64_t module, const char *path, const char *guid, uint32_t age,
+                                  const char *pdb)
+{
+    buf p;
+    buf_init(&p, 0);
+    buf_u64(&p, module);
+    buf_u64(&p, 1);
+    buf_u64(&p, 0);
+    put_utf16z(&p, path);
+    put_utf16z(&p, "");
+    buf_u16(&p, 9);
+    buf_put(&p, guid, 16);
+    buf_u32(&p, age);
+    put_utf16z(&p, pdb);
+    int rc = give(m, -154, 2, 1, buf_view(&p));
     buf_fini(&p);
     return rc;
 }

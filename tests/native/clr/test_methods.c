@@ -333,6 +333,33 @@ static void modules_are_named_by_file_or_assembly(void **state)
     }
 }
 
+static void a_module_tells_its_file_and_its_pdb(void **state)
+{
+    clr_methods *m = *state;
+    clr_method f;
+    method(m, ALIVE, 5, (body){.start = 0x1000, .module = 1, .name = "M", .rejit = 7});
+    method(m, LOAD, 5, (body){.start = 0x2000, .id = 0x3000, .module = 2, .rejit = 9});
+    assert_int_equal(module_with_pdb(m, 1, "/app/Shop.dll", "0123456789abcdef", 3, "/src/obj/Shop.pdb"), 0);
+    assert_int_equal(module(m, -154, 2, 1, "/app/Plain.dll"), 0); /* ends before the PDB */
+    assert_true(clr_methods_find(m, 0x1000, 5, &f));
+    assert_slice_str(f.module_path, "/app/Shop.dll");
+    assert_int_equal(f.rejit_id, 7);
+    clr_module shop = clr_methods_module(m, f.module_index);
+    assert_slice_str(shop.name, "Shop");
+    assert_slice_str(shop.path, "/app/Shop.dll");
+    assert_true(shop.has_pdb);
+    assert_memory_equal(shop.pdb_guid, "0123456789abcdef", 16);
+    assert_int_equal(shop.pdb_age, 3);
+    assert_slice_str(shop.pdb_path, "/src/obj/Shop.pdb");
+    method(m, ALIVE, 6, (body){.start = 0x2000, .id = 0x3000, .module = 2, .name = "N", .rejit = 9});
+    assert_true(clr_methods_find(m, 0x2000, 5, &f));
+    assert_int_equal(f.rejit_id, 9);
+    clr_module plain = clr_methods_module(m, f.module_index);
+    assert_slice_str(plain.path, "/app/Plain.dll");
+    assert_false(plain.has_pdb);
+    assert_slice_str(clr_methods_module(m, 99).name, "");
+}
+
 static void an_assembly_of_the_first_version_has_no_binding(void **state)
 {
     clr_methods *m = *state;
@@ -427,6 +454,7 @@ int main(void)
         WITH_MAP(an_address_used_too_often_has_no_name),
         WITH_MAP(it_agrees_with_a_simulation),
         WITH_MAP(modules_are_named_by_file_or_assembly),
+        WITH_MAP(a_module_tells_its_file_and_its_pdb),
         WITH_MAP(an_assembly_of_the_first_version_has_no_binding),
         WITH_MAP(a_module_id_used_again_is_another_module),
         WITH_MAP(a_load_without_names_has_those_of_its_method),
