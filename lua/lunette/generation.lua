@@ -19,6 +19,7 @@ local M = {}
 ---@field number integer
 ---@field units table<string, GenerationUnit>
 ---@field order string[]      ids, sorted
+---@field by_room table<string, string[]>
 ---@field tools table<string, table>
 ---@field prompts table<string, table>   definitions for the registry
 ---@field kinds table<string, Kind>      kinds of handles that a layer adds or changes
@@ -51,9 +52,9 @@ end
 function Generation:list(room)
   return self:derived("list:" .. room, function()
     local list = {}
-    for _, id in ipairs(self.order) do
+    for _, id in ipairs(self.by_room[room] or {}) do
       local unit = self.units[id]
-      local value = unit and unit.room == room and value_of(unit) or nil -- while it is being built, rooms to come are not there
+      local value = unit and value_of(unit) or nil -- while it is being built, rooms to come are not there
       if type(value) == "table" and value.is_several then
         for _, one in ipairs(value) do list[#list + 1] = one end
       elseif value ~= nil then
@@ -103,7 +104,7 @@ end
 
 function M.new(number)
   return setmetatable({
-    number = number, units = {}, order = {}, tools = {}, prompts = {}, kinds = {}, kind_names = {}, problems = {}, kept = {},
+    number = number, units = {}, order = {}, by_room = {}, tools = {}, prompts = {}, kinds = {}, kind_names = {}, problems = {}, kept = {},
     event_sources = {},
   }, Generation)
 end

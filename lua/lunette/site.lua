@@ -7,7 +7,7 @@ local text = require("lunette.text")
 
 local M = {}
 
-M.MAX_SCRIPT = 1024 * 1024 -- bytes of one file
+M.MAX_SCRIPT = 256 * 1024 -- bytes of one file: more would hold up the others while it is compiled
 M.MAX_FILES = 2000         -- of one room of one layer
 M.SYSTEM = "/etc/lunette"
 M.FRESH_MS = 100    -- several ticks of any file system's clock
@@ -37,6 +37,7 @@ M.OTHER_ROOMS = { "lib", "specs", "recordings" } -- beside those whose files dec
 ---@field path string
 ---@field layer Layer
 ---@field stamp string?    changes when the file does; nil for the product
+---@field real string?     what it is a link to
 
 local function split(list, into)
   for folder in (list or ""):gmatch("[^:]+") do into[#into + 1] = { name = folder, dir = folder, named = true } end
@@ -92,6 +93,7 @@ end
 
 -- What tells one state of a file from another. A link is followed: it is the file behind it that counts. A file that was written a moment
 -- ago may be written again within the same tick of the file system's clock, with the same size: its stamp says so, and will be another one.
+-- The second value: what a link leads to.
 local function stamp_of(path)
   local stat = fs.stat(path)
   local real = path
@@ -101,7 +103,8 @@ local function stamp_of(path)
   end
   if not stat or stat.kind ~= "file" then return nil end
   local age_ms = loop.unix_ms() - stat.mtime_ns // 1000000
-  return ("%s:%d:%d%s"):format(real, stat.mtime_ns, stat.size, age_ms >= 0 and age_ms < M.FRESH_MS and M.FRESH or "")
+  return ("%s:%d:%d%s"):format(real, stat.mtime_ns, stat.size, age_ms >= 0 and age_ms < M.FRESH_MS and M.FRESH or ""),
+    real ~= path and real or nil
 end
 M.stamp = stamp_of
 
@@ -170,10 +173,11 @@ function M.files(layer)
     local ending = room.ending or "lua"
     for _, name in ipairs(names_in(folder, ending)) do
       local path = folder .. "/" .. name .. "." .. ending
-      local stamp = not layer.product and stamp_of(path) or nil
+      local stamp, real
+      if not layer.product then stamp, real = stamp_of(path) end
       if layer.product or stamp then
         local id = prefix .. "/" .. name
-        found[id] = { id = id, room = room.name, path = path, layer = layer, stamp = stamp }
+        found[id] = { id = id, room = room.name, path = path, layer = layer, stamp = stamp, real = real }
       end
     end
   end

@@ -161,11 +161,26 @@ function M.of(source, line, word)
   return lines
 end
 
+-- The line of the one place where `return WORD` is written; nil when there is none or several, of which some may be in comments.
+local function only_return(source, word)
+  local first, at = nil, 1
+  while true do
+    local from, last = source:find("%f[%w_]return%s+" .. word .. "%f[^%w_]", at)
+    if not from then break end
+    if first then return nil end
+    first, at = last, last + 1
+  end
+  if not first then return nil end
+  local _, newlines = source:sub(1, first):gsub("\n", "")
+  return newlines + 1
+end
+
 --- The line of `return WORD …`, the last one; nil when there is none.
 ---@param source string
 ---@param word? string
 function M.tail(source, word)
-  local found
+  local found = word and only_return(source, word)
+  if found then return found end
   local tokens = tokens_from(source, 1)
   for i, token in ipairs(tokens) do
     if token[1] == "return" and token[3] == "name" then

@@ -25,8 +25,9 @@ local check = {}
 
 function check.collectors(value, _, build)
   local declared = declare.of(value).declared
-  for id, unit in pairs(build.generation.units) do
-    local other = unit.room == "collectors" and unit.site and unit.value and declare.of(unit.value)
+  for _, id in ipairs(build.generation.by_room.collectors) do
+    local unit = build.generation.units[id] -- nil while it is still to come
+    local other = unit and unit.site and unit.value and declare.of(unit.value)
     if other and other.declared.kind == declared.kind and other.declared ~= declared then
       return at_field(value, "kind", ("the kind %s is already collected by %s"):format(text.quote(declared.kind), id))
     end
@@ -90,10 +91,8 @@ end
 local after = {}
 
 local function each(build, room, fn)
-  for _, id in ipairs(build.generation.order) do
-    local unit = build.generation.units[id]
-    if unit and unit.room == room then fn(unit, id) end
-  end
+  local units = build.generation.units
+  for _, id in ipairs(build.generation.by_room[room]) do fn(units[id], id) end
 end
 
 -- The kinds of handles that collectors of layers make.
@@ -108,8 +107,12 @@ function after.collectors(build)
 end
 
 -- Views that a kind does not list itself are added to it.
-function after.views(build)
+function after.views(build, before)
   local g, more = build.generation, {}
+  if build.steady and not build.differs.views then
+    g.kinds, g.kind_names = before.kinds, before.kind_names
+    return
+  end
   each(build, "views", function(unit)
     local declared = unit.site and unit.value and declare.of(unit.value).declared
     if declared then
@@ -124,6 +127,12 @@ function after.views(build)
     if made and not kinds.base(name) then g.kind_names[#g.kind_names + 1] = name end
   end
   table.sort(g.kind_names)
+end
+
+local function copy(unit)
+  local out = {}
+  for k, v in pairs(unit) do out[k] = v end
+  return out
 end
 
 -- Same parts as before: the same tool, so that nobody is told of a change that is none.
@@ -143,10 +152,12 @@ function after.tools(build, before)
     unit.value = value
     local first = from[value.name]
     if first then
-      local loser = unit.site and unit or g.units[first]
+      local loser_id = unit.site and id or first
+      local loser = copy(g.units[loser_id]) -- an earlier generation may have it, too
+      g.units[loser_id] = loser
       loser.state, loser.serving = "broken", "nothing"
       loser.problems = at_field(loser.value, "name", ("there is already a tool %s, of %s"):format(value.name, first))
-      if loser == unit then return end
+      if loser_id == id then return end
     end
     from[value.name] = id
     g.tools[value.name] = value
@@ -175,9 +186,9 @@ function M.finish(build, before)
     local declared = unit.value or unit.load and unit.load()
     for _, name in ipairs(declared and declared.names or {}) do g.event_sources[name:lower()] = name end
   end)
-  g.before = nil
   for _, id in ipairs(g.order) do
-    for _, p in ipairs(g.units[id].problems) do g.problems[#g.problems + 1] = p end
+    local unit = g.units[id]
+    if unit.problems[1] then table.move(unit.problems, 1, #unit.problems, #g.problems + 1, g.problems) end
   end
   if before then g.reloads = (before.reloads or 0) + 1 else g.reloads = 0 end
 end

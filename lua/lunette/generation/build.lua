@@ -11,25 +11,79 @@ local site = require("lunette.site")
 
 local M = {}
 
--- id -> its files, the lowest layer first; and the ids, sorted.
-local function stacks_of(layers, product_files)
-  local stacks, order = {}, {}
+local NONE <const> = {}
+
+-- id -> its files, the lowest layer first; and the ids.
+local function stacks_of(layers, product_files, listed)
+  local stacks, ids = {}, {}
   for _, layer in ipairs(layers) do
-    for id, file in pairs(layer.product and product_files or site.files(layer)) do
-      if not stacks[id] then
-        stacks[id] = {}
-        order[#order + 1] = id
+    for id, file in pairs(layer.product and product_files or listed and listed[layer] or site.files(layer)) do
+      local stack = stacks[id]
+      if stack then
+        stack[#stack + 1] = file
+      else
+        stacks[id], ids[#ids + 1] = { file }, id
       end
-      table.insert(stacks[id], file)
     end
   end
-  table.sort(order)
-  return stacks, order
+  return stacks, ids
 end
 
 -- Whether a file is what it was: by its stamp, else by its text.
 local function unchanged(path, stamp, before_stamp, source)
   return stamp == before_stamp or (stamp and source and fs.read(path, site.MAX_SCRIPT) == source)
+end
+
+-- ---- what is as it was ------------------------------------------------------------------------------------------------------------
+
+-- Stamps of files of lib/, looked at once in a build.
+local function stamp_of(build, path)
+  local stamp = build.stamps[path]
+  if stamp == nil then
+    stamp = site.stamp(path) or false
+    build.stamps[path] = stamp
+  end
+  return stamp or nil
+end
+
+-- Whether no file of a unit has changed, nor what it used of lib/: by their stamps alone.
+local function untouched(unit, stack, build)
+  if not unit or unit.state == "broken" or #unit.files ~= #stack then return false end
+  for i, file in ipairs(stack) do
+    local was, run = unit.files[i], unit.levels[i].run
+    if was.path ~= file.path or was.stamp ~= file.stamp then return false end
+    for path, dep in pairs(run and run.deps or NONE) do
+      if stamp_of(build, path) ~= dep.stamp then return false end
+    end
+  end
+  return true
+end
+
+-- Which units may be taken over whole, and in which rooms something differs. A collector makes kinds of handles, which all others are
+-- checked against; playbooks name all that there is.
+local function survey(build, stacks, ids, before)
+  local differs, kept, n = {}, {}, 0
+  for _, id in ipairs(ids) do
+    local unit = before and before.units[id]
+    if untouched(unit, stacks[id], build) then kept[id] = unit else differs[stacks[id][1].room] = true end
+    if unit then n = n + 1 end
+  end
+  local same_ids = before ~= nil and n == #ids and n == #before.order
+  for _, id in ipairs(not same_ids and before and before.order or NONE) do
+    if not stacks[id] then differs[before.units[id].room] = true end
+  end
+  build.differs, build.kept, build.same_ids = differs, kept, same_ids
+  build.steady = before ~= nil and not differs.collectors
+end
+
+local function may_keep(build, unit)
+  if not unit.site then return true end
+  if unit.room == "playbooks" then
+    for room in pairs(build.differs) do
+      if room ~= "playbooks" then return false end
+    end
+  end
+  return build.steady
 end
 
 -- Whether the files of lib/ that a file used are as they were.
@@ -113,24 +167,40 @@ local function unit_of(id, stack, before, build)
   return unit
 end
 
---- Builds a generation. May wait: other tasks run meanwhile.
+-- The ids, sorted, and those of each room.
+local function order_of(ids, stacks, build, before)
+  if build.same_ids then return before.order, before.by_room end
+  table.sort(ids)
+  local by_room = {}
+  for _, room in ipairs(site.ROOMS) do by_room[room.name] = {} end
+  for _, id in ipairs(ids) do
+    local list = by_room[stacks[id][1].room]
+    list[#list + 1] = id
+  end
+  return ids, by_room
+end
+
+--- Builds a generation. May wait: other tasks run meanwhile. What has not changed is taken over from the one before.
 ---@param layers Layer[]     the product first
 ---@param before Generation?
----@param options? { eager: boolean?, product_files: table? }   eager: runs the product's files, too
+---@param options? { eager: boolean?, listed: table<Layer, table<string, SiteFile>>? }   eager: runs the product's files, too; listed: what
+---  is in the layers, when that was looked up already
 ---@return Generation
 function M.build(layers, before, options)
-  options = options or {}
+  options = options or NONE
   local started = loop.now_ns()
-  local product_files = options.product_files or before and before.product_files or site.files(site.PRODUCT)
+  local product_files = before and before.product_files or site.files(site.PRODUCT)
   local next_one = generation.new((before and before.number or 0) + 1)
-  local stacks, order = stacks_of(layers, product_files)
-  local build = { generation = next_one, eager = options.eager, n_run = 0 }
-  next_one.order, next_one.layers, next_one.product_files = order, layers, product_files
+  local stacks, ids = stacks_of(layers, product_files, options.listed)
+  local build = { generation = next_one, eager = options.eager, n_run = 0, stamps = {} }
+  survey(build, stacks, ids, before)
+  next_one.order, next_one.by_room = order_of(ids, stacks, build, before)
+  next_one.layers, next_one.product_files = layers, product_files
+  local units = next_one.units
   for _, room in ipairs(site.ROOMS) do
-    for _, id in ipairs(order) do
-      if stacks[id][1].room == room.name then
-        next_one.units[id] = unit_of(id, stacks[id], before and before.units[id], build)
-      end
+    for _, id in ipairs(next_one.by_room[room.name]) do
+      local unit = build.kept[id]
+      units[id] = unit and may_keep(build, unit) and unit or unit_of(id, stacks[id], before and before.units[id], build)
     end
     assemble.after_room(room, build, before)
   end

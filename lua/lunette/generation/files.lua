@@ -23,6 +23,14 @@ local MAX_DEPTH <const> = 40
 ---@field box table?
 ---@field source string
 
+-- The text of a script; or nil, and what is wrong with it.
+local function text_of(path, max)
+  local source, err = fs.read(path, max)
+  if source then return source end
+  if err.kind ~= "LimitExceeded" then return nil, "cannot be read: " .. tostring(err.message) end
+  return nil, ("is longer than %d KiB, the most that a file may have: split it, or put a part of it into lib/"):format(max >> 10)
+end
+
 local function problem(file, line, message) return { { file = file, line = line or 1, message = message } } end
 
 -- A function of a declaration, under the limits of the box.
@@ -113,9 +121,9 @@ local function loader(file, deps)
     if not short then return nil end
     local path = ("%s/lib/%s.lua"):format(file.layer.dir, (short:gsub("%.", "/")))
     local stamp = site.stamp(path)
-    local source = fs.read(path, site.MAX_SCRIPT)
+    local source, why = text_of(path, site.MAX_SCRIPT)
     deps[path] = { stamp = stamp, source = source }
-    if not source then return nil, path .. " is not there" end
+    if not source then return nil, stamp and ("%s %s"):format(path, why) or path .. " is not there" end
     return source, "@" .. path
   end
 end
@@ -172,8 +180,8 @@ end
 ---@return RunResult
 function M.run(file, room, base)
   if room.kind == "playbook" then return M.playbook(file) end
-  local source, err = fs.read(file.path, site.MAX_SCRIPT)
-  if not source then return { problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message)), deps = {}, source = "" } end
+  local source, unread = text_of(file.path, site.MAX_SCRIPT)
+  if not source then return { problems = problem(file.path, 1, unread), deps = {}, source = "" } end
   source = source:gsub("^\xEF\xBB\xBF", "") -- the mark of UTF-8 that some editors write
   if source:find("^[\xFE\xFF][\xFE\xFF]") or source:sub(1, 400):find("\0", 1, true) then
     return { problems = problem(file.path, 1, "is no text in UTF-8"), deps = {}, source = source }
@@ -204,10 +212,10 @@ end
 ---@param file SiteFile
 ---@return RunResult
 function M.playbook(file)
-  local body, err = fs.read(file.path, playbooks.MAX_BYTES)
+  local body, why = text_of(file.path, playbooks.MAX_BYTES)
   local result = { deps = {}, source = body }
   if not body then
-    result.problems = problem(file.path, 1, "cannot be read: " .. tostring(err.message))
+    result.problems = problem(file.path, 1, why)
     return result
   end
   local playbook, problems = playbooks.read(body, file.path)

@@ -5,11 +5,11 @@ local fs = require("lunette.fs")
 local grants = require("lunette.sandbox.grants")
 local kinds = require("lunette.kinds")
 local safety = require("lunette.safety")
+local site = require("lunette.site")
 local text = require("lunette.text")
 
 local M = {}
 
-local MAX_SOURCE <const> = 1024 * 1024
 local DEFAULT_COLLECTOR <const> = { "eventpipe" }
 
 -- The scopes that every caller holds who passes a requirement; those of "any" are not sure, unless there is but one.
@@ -64,7 +64,7 @@ end
 -- The source of a file and of what it uses of lib/.
 local function sources(run, path)
   local list = { { path, run.source } }
-  for dep in pairs(run.deps or {}) do list[#list + 1] = { dep, fs.read(dep, MAX_SOURCE) } end
+  for dep in pairs(run.deps or {}) do list[#list + 1] = { dep, fs.read(dep, site.MAX_SCRIPT) } end
   return list
 end
 

@@ -60,6 +60,7 @@ function M.serving(unit) return SERVING[unit.serving] or "" end
 ---@param g Generation
 ---@param before Generation?
 function M.report(g, before)
+  if #g.problems == 0 and (not before or #before.problems == 0) then return end
   for _, id in ipairs(g.order) do
     local unit, was = g.units[id], before and before.units[id]
     local told = was and was.state == "broken" and was.problems or {}

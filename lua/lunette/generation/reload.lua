@@ -44,42 +44,65 @@ end
 
 -- ---- looking --------------------------------------------------------------------------------------------------------------------------
 
-local function joined(parts)
-  table.sort(parts)
-  return table.concat(parts, "\n")
-end
-
--- The files of lib/ that something in a generation used: fn(path, dep).
-local function each_dep(g, fn)
+-- The files of lib/ that something in a generation used: path -> stamp, as it was then.
+local function deps_of(g)
+  local deps = {}
   for _, unit in pairs(g.units) do
-    for _, level in ipairs(unit.levels or {}) do
-      for path, dep in pairs(level.run and level.run.deps or {}) do fn(path, dep) end
+    for _, level in ipairs(unit.site and unit.levels or {}) do
+      for path, dep in pairs(level.run and level.run.deps or {}) do deps[path] = dep.stamp or false end
     end
   end
+  return deps
 end
 
--- What the files of the layers are now, as one text.
-local function now_there(layers, g)
-  local parts = {}
+---@class SiteLook   what is in the layers, and how it was found
+---@field listed table<Layer, table<string, SiteFile>>
+---@field stamps table<string, string|false>   path -> stamp
+---@field n integer
+---@field fresh boolean   something was written a moment ago and may be written again unseen
+
+-- What the layers hold now.
+local function look(layers, g)
+  local seen = { listed = {}, stamps = {}, n = 0, fresh = false }
+  local function note(path, stamp)
+    seen.stamps[path], seen.n = stamp, seen.n + 1
+    seen.fresh = seen.fresh or stamp and stamp:find(site.FRESH, -#site.FRESH, true) ~= nil
+  end
   for _, layer in ipairs(layers) do
     if not layer.product then
-      for _, file in pairs(site.files(layer)) do parts[#parts + 1] = file.path .. "\0" .. file.stamp end
+      seen.listed[layer] = site.files(layer)
+      for _, file in pairs(seen.listed[layer]) do note(file.path, file.stamp) end
     end
   end
-  each_dep(g, function(path) parts[#parts + 1] = path .. "\0" .. (site.stamp(path) or "") end)
-  return joined(parts)
+  for path in pairs(deps_of(g)) do note(path, site.stamp(path) or false) end
+  return seen
 end
 
--- What they were when a generation was built of them: what has changed since differs from it, whenever that was.
-local function built_of(g)
-  local parts = {}
+-- Whether a generation was built of just that: what has changed since differs from it, whenever that was.
+local function built_of(g, seen)
+  local n = 0
   for _, unit in pairs(g.units) do
-    for _, file in ipairs(unit.files or {}) do
-      if file.stamp then parts[#parts + 1] = file.path .. "\0" .. file.stamp end
+    for _, file in ipairs(unit.files) do
+      if file.stamp then
+        if seen.stamps[file.path] ~= file.stamp then return false end
+        n = n + 1
+      end
     end
   end
-  each_dep(g, function(path, dep) parts[#parts + 1] = path .. "\0" .. (dep.stamp or "") end)
-  return joined(parts)
+  for path, stamp in pairs(deps_of(g)) do
+    if seen.stamps[path] ~= stamp then return false end
+    n = n + 1
+  end
+  return n == seen.n
+end
+
+-- Whether two looks found the same.
+local function same_look(a, b)
+  if not b or a.n ~= b.n then return false end
+  for path, stamp in pairs(a.stamps) do
+    if b.stamps[path] ~= stamp then return false end
+  end
+  return true
 end
 
 -- Which files there are: with no file run anew, that is all that can differ.
@@ -95,11 +118,12 @@ end
 --- Builds and puts in place what the layers hold now.
 ---@param layers Layer[]   the product first
 ---@param registry table
+---@param listed table<Layer, table<string, SiteFile>>?   what is in the layers, when that was looked up already
 ---@return Generation? g   nil when it could not be built, which is a bug: then everything stays
-function M.reload(layers, registry)
+function M.reload(layers, registry, listed)
   local before = generation.newest()
   local started = loop.now_ns()
-  local ok, g = xpcall(build.build, debug.traceback, layers, before)
+  local ok, g = xpcall(build.build, debug.traceback, layers, before, { listed = listed })
   if not ok then
     log.error("scripts", "the scripts could not be loaded again; everything stays as it was", { error = tostring(g) })
     return nil
@@ -170,9 +194,8 @@ function M.arm(w, layers, g)
     end
   end
   for _, unit in pairs(g.units) do
-    for _, file in ipairs(unit.files or {}) do
-      local real = file.stamp and file.stamp:gsub(site.FRESH .. "$", ""):match("^(.*):%d+:%d+$")
-      if real and real ~= file.path then add(parent_of(real)) end -- a link to a file that lies elsewhere
+    for _, file in ipairs(unit.site and unit.files or {}) do
+      if file.real then add(parent_of(file.real)) end -- a link to a file that lies elsewhere
     end
   end
   w:keep(ids)
@@ -212,17 +235,18 @@ local function follow(layers, registry)
   if not complete then
     log.notice("scripts", "not all folders can be watched: they are looked at every second instead", { ms = M.POLL_MS })
   end
-  local seen, first = built_of(generation.newest()), true
+  local failed -- what was there when no generation could be built: it is not tried again until something differs
+  local first, fresh = true, false
   while not loop.cancelled() do
     local every = complete and M.LOOK_MS or M.POLL_MS
-    if seen:find(site.FRESH, 1, true) then every = site.FRESH_MS end
+    if fresh then every = site.FRESH_MS end
     if not first and not wait(w, every) then break end -- something may have happened since the layers were loaded
     first = false
     if w then complete = M.arm(w, layers, generation.newest()) end -- before the look: what happens from now on is told
-    local now = now_there(layers, generation.newest())
-    if now ~= seen then
-      local g = M.reload(layers, registry)
-      seen = g and built_of(g) or now
+    local now = look(layers, generation.newest())
+    fresh = now.fresh
+    if not built_of(generation.newest(), now) and not same_look(now, failed) then
+      failed = not M.reload(layers, registry, now.listed) and now or nil
     end
   end
   if w then w:close() end

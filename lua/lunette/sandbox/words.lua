@@ -1,8 +1,10 @@
 -- SPDX-License-Identifier: MIT
--- words: which modules a Lua source requires and what it takes from them, read from its words. Nothing is run.
+-- words: which modules a Lua source requires and what it takes from them, read from its words. Nothing is run. Where the text does not say
+-- plainly what is taken, all of the module counts as taken.
 local M = {}
 
-local MAX_WORDS <const> = 500000
+local LOOK_BACK <const> = 200 -- bytes before a `require` in which its `local NAME =` stands
+local NAME <const> = "[%a_][%w_]*"
 
 -- The end of a long bracket that opens at i, or nil when none does.
 local function long_end(source, i)
@@ -14,109 +16,103 @@ end
 
 local function quoted_end(source, i)
   local quote, at = source:sub(i, i), i + 1
-  while at <= #source do
+  while true do
+    at = source:find('[\\\n"\']', at)
+    if not at then return #source end
     local c = source:sub(at, at)
-    if c == "\\" then
-      at = at + 1
-    elseif c == quote or c == "\n" then
-      return at
-    end
-    at = at + 1
+    if c == quote or c == "\n" then return at end
+    at = at + (c == "\\" and 2 or 1)
   end
-  return #source
 end
 
--- The words: { text, kind = "name" | "string" | "sign", line }.
-local function split(source)
-  local list, i, line = {}, 1, 1
-  local function skip(last)
-    for _ in source:sub(i, last):gmatch("\n") do line = line + 1 end
-    i = last + 1
-  end
-  local function add(kind, text, last)
-    list[#list + 1] = { kind = kind, text = text, line = line }
-    skip(last)
-  end
-  while i <= #source and #list < MAX_WORDS do
-    local c = source:sub(i, i)
-    local _, blank = source:find("^%s+", i)
-    if blank then
-      skip(blank)
-    elseif source:find("^%-%-", i) then
-      skip(long_end(source, i + 2) or (source:find("\n", i, true) or #source + 1) - 1)
-    elseif c == '"' or c == "'" then
-      local last = quoted_end(source, i)
-      add("string", source:sub(i + 1, last - 1), last)
-    elseif c == "[" and long_end(source, i) then
-      local last = long_end(source, i)
-      add("string", source:sub(i, last):match("^%[=*%[(.-)%]=*%]$") or "", last)
-    elseif source:find("^[%a_]", i) then
-      local _, last = source:find("^[%w_]+", i)
-      add("name", source:sub(i, last), last)
+-- The end of what begins at i with a quote, - or [ and holds no words: a text, a comment; i itself for any other sign.
+local function blind_end(source, i, c)
+  if c == "[" then return long_end(source, i) or i end
+  if c ~= "-" then return quoted_end(source, i) end
+  if source:sub(i + 1, i + 1) ~= "-" then return i end
+  return long_end(source, i + 2) or (source:find("\n", i, true) or #source + 1) - 1
+end
+
+-- fn(name, first, last) for each name in a source, keywords and all; it may give where to go on.
+local function each_name(source, fn)
+  local i = 1
+  while true do
+    i = source:find("[%a_\"'%[%-]", i)
+    if not i then return end
+    local after = source:match("^[%w_]+()", i)
+    if after then
+      i = fn(source:sub(i, after - 1), i, after - 1) or after
     else
-      add("sign", c, i)
+      i = blind_end(source, i, source:sub(i, i)) + 1
     end
   end
-  return list
 end
 
--- The module of a `require` at word i, and the word after it: require "m", require("m").
-local function required_at(list, i)
-  if list[i].text ~= "require" or list[i].kind ~= "name" then return nil end
-  local at = i + 1
-  local paren = list[at] and list[at].text == "(" and list[at].kind == "sign"
-  if paren then at = at + 1 end
-  if not (list[at] and list[at].kind == "string") then return nil end
-  return list[at].text, at + (paren and 2 or 1)
-end
-
--- The function that is taken from the module at word i: .name or :name.
-local function member_at(list, i)
-  local sign, name = list[i], list[i + 1]
-  if sign and sign.kind == "sign" and (sign.text == "." or sign.text == ":") and name and name.kind == "name" then return name.text end
+-- The text of a string that begins at i, and what is behind it.
+local function text_at(source, i)
+  local c = source:sub(i, i)
+  if c == '"' or c == "'" then
+    local last = quoted_end(source, i)
+    return source:sub(i + 1, last - 1), last + 1
+  end
+  local last = c == "[" and long_end(source, i)
+  if last then return source:sub(i, last):match("^%[=*%[(.-)%]=*%]$") or "", last + 1 end
   return nil
 end
 
+-- The module of a `require` whose name ends at `last`, and what is behind it: require "m", require("m"). nil for a name that is made
+-- of parts: the box looks at it when it is asked for.
+local function required_at(source, last)
+  local paren, at = source:match("^%s*(%(?)%s*()", last + 1)
+  local module, after = text_at(source, at)
+  if module and paren ~= "" then after = source:match("^%s*%)()", after) end
+  return after and module, after
+end
+
+-- What is taken from the module at i: .name or :name.
+local function member_at(source, i) return source:match("^%s*[.:]%s*(" .. NAME .. ")", i) end
+
 -- `local NAME [<const>] = require …`: the name.
-local function name_before(list, i)
-  local at = i - 1
-  if not (list[at] and list[at].text == "=") then return nil end
-  at = at - 1
-  if list[at] and list[at].text == ">" then at = at - 3 end
-  local name = list[at]
-  return name and name.kind == "name" and list[at - 1] and list[at - 1].text == "local" and name.text or nil
+local function name_before(source, i)
+  local before = source:sub(math.max(1, i - LOOK_BACK), i - 1)
+  return before:match("%f[%w_]local%s+(" .. NAME .. ")%s*=%s*$") or before:match("%f[%w_]local%s+(" .. NAME .. ")%s*<%s*%a+%s*>%s*=%s*$")
+end
+
+-- Whether the name at first..last is a field (x.name) or a key (name = …), and so no variable that is read.
+local function is_other(source, first, last)
+  local before = source:sub(math.max(1, first - 20), first - 1)
+  local dot = before:match("([.:]+)%s*$")
+  return dot == "." or dot == ":" or source:find("^%s*=[^=]", last + 1) ~= nil
+end
+
+-- Counts lines from where it was asked last.
+local function line_counter(source)
+  local line, counted = 1, 1
+  return function(i)
+    for _ in source:sub(counted, i - 1):gmatch("\n") do line = line + 1 end
+    counted = i
+    return line
+  end
 end
 
 --- What a source takes from the modules that it requires.
 ---@param source string
 ---@return { module: string, name: string?, line: integer }[]
 function M.uses(source)
-  local list, found, alias, i = split(source), {}, {}, 1
-  local function note(module, name, line) found[#found + 1] = { module = module, name = name, line = line } end
-  while i <= #list do
-    local module, after = required_at(list, i)
-    local word = list[i]
-    if module then
-      local taken, name = member_at(list, after), name_before(list, i)
-      if taken then
-        note(module, taken, word.line)
-      elseif name then
-        alias[name] = module
-      else
-        note(module, nil, word.line)
-      end
-      i = after
-    else
-      local before = list[i - 1]
-      local is_field = before and before.kind == "sign" and (before.text == "." or before.text == ":")
-        and not (list[i - 2] and list[i - 2].text == "." and before.text == ".")
-      local is_key = list[i + 1] and list[i + 1].text == "=" and not (list[i + 2] and list[i + 2].text == "=")
-      if word.kind == "name" and alias[word.text] and not is_field and not is_key then
-        note(alias[word.text], member_at(list, i + 1), word.line)
-      end
-      i = i + 1
+  local found, alias, line_of = {}, {}, line_counter(source)
+  if not source:find("require", 1, true) then return found end
+  local function note(module, name, at) found[#found + 1] = { module = module, name = name, line = line_of(at) } end
+  each_name(source, function(name, first, last)
+    if name == "require" then
+      local module, after = required_at(source, last)
+      if not module then return nil end
+      local taken, variable = member_at(source, after), name_before(source, first)
+      if variable and not taken then alias[variable] = module else note(module, taken, first) end
+      return after
     end
-  end
+    if alias[name] and not is_other(source, first, last) then note(alias[name], member_at(source, last + 1), first) end
+    return nil
+  end)
   return found
 end
 

@@ -43,6 +43,40 @@ describe("odd files of a site #unit", function()
     assert.same({ "rules/wide.lua:1: is no text in UTF-8", "rules/wider.lua:1: is no text in UTF-8" }, select(2, load_site()))
   end)
 
+  it("a file that is too long is told to be, and holds nothing up; so is one of lib/ and a playbook", function()
+    local long = ("-- a line\n"):rep(30000)
+    kit.write(dir, "rules/long.lua", long .. RULE)
+    kit.write(dir, "lib/long.lua", long)
+    kit.write(dir, "tools/uses.lua", 'local w = require("site.long")\nreturn w')
+    kit.write(dir, "playbooks/long.md", "---\ntitle: T\ndescription: D\n---\n" .. long)
+    kit.write(dir, "rules/good.lua", RULE)
+    local g, problems = load_site()
+    assert.equal("ok", g.units["rules/good"].state)
+    assert.equal(3, #problems)
+    table.sort(problems)
+    assert.equal("playbooks/long.md:1: is longer than 64 KiB, the most that a file may have: split it, or put a part of it into lib/",
+      problems[1])
+    assert.matches("^rules/long.lua:1: is longer than 256 KiB", problems[2])
+    assert.matches("^tools/uses.lua:1: .*lib/long.lua is longer than 256 KiB", problems[3])
+  end)
+
+  it("the longest file that there may be costs little, whatever it is made of", function()
+    local tool = '\nreturn tool { name = "a", descripton = "d", risk = "low", run = function() return {} end }'
+    local loop, worst = require("lunette.loop"), 0
+    loop.set_budget(-1)
+    for _, part in ipairs({ "x = x + 1 ", "-- x\n", '"x"\n', "1, " }) do
+      local body = part == "1, " and "local t = {" .. part:rep(site.MAX_SCRIPT // 3 - 60) .. "}"
+        or part == '"x"\n' and "local x = { [[" .. part:rep(site.MAX_SCRIPT // 4 - 60) .. "]] }"
+        or "local x = 1\n" .. part:rep(site.MAX_SCRIPT // #part - 60)
+      kit.write(dir, "tools/a.lua", "local w = require('lunette.json').encode\n" .. body .. tool)
+      local began = loop.cpu_ms()
+      local _, problems = load_site()
+      worst = math.max(worst, loop.cpu_ms() - began)
+      assert.matches('"descrip', problems[1], 1, true)
+    end
+    assert.is_true(worst < 1500, worst) -- some 40 ms at rest
+  end)
+
   it("names that are none, folders, links to nothing and files of another room are not looked at, which is told", function()
     kit.write(dir, "rules/good.lua", RULE)
     kit.write(dir, "rules/two words.lua", RULE)
