@@ -184,7 +184,7 @@ events("threadpool-snapshot", "threadpool", "ThreadPoolEventSnapshot", "low", {
   "workItemOrigins(topN)=ThreadPoolWorkItemOriginsView", JOURNEY })
 events("contention-snapshot", "contention", "ContentionSnapshot", "low", {
   "summary()=ContentionSummaryView", "byCallSite(topN)=ContentionByCallSiteView", "byOwner(topN)=ContentionByOwnerView",
-  "byBlame(topN)=ContentionByBlameView", JOURNEY })
+  "byBlame(topN)=ContentionByBlameView", "events(topN)=ContentionEventsView", JOURNEY })
 events("db-snapshot", "db", "DbSnapshot", "moderate", {
   "summary(topN)=DbSummaryView", "byCommand(topN)=DbByCommandView", "n+1(topN)=DbNPlusOneView",
   "connectionPool(topN)=DbConnectionPoolView" })

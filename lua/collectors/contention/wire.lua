@@ -171,6 +171,9 @@ local function event_row(artifact)
   end
 end
 
+--- ContentionEventSample rows, the longest first.
+function M.events(artifact, limit) return listed(artifact.events, limit, event_row(artifact)) end
+
 local SNAPSHOT_ORDER <const> = { __order = {
   "processId", "startedAt", "duration", "totalEvents", "distinctMonitors", "totalContentionDuration", "p50ContentionDuration",
   "p95ContentionDuration", "maxContentionDuration", "events", "notes", "cost",
@@ -185,7 +188,7 @@ function M.snapshot(artifact, with_events)
     totalEvents = artifact.total, distinctMonitors = artifact.monitors, totalContentionDuration = span(artifact.total_ns),
     p50ContentionDuration = span(artifact.time.p50), p95ContentionDuration = span(artifact.time.p95),
     maxContentionDuration = span(artifact.time.max),
-    events = with_events and listed(artifact.events, nil, event_row(artifact)) or json.array({}),
+    events = with_events and M.events(artifact) or json.array({}),
     notes = json.array({ table.unpack(artifact.notes) }), cost = artifact.cost,
   }, SNAPSHOT_ORDER)
 end
