@@ -22,6 +22,9 @@
 #ifdef LUNETTE_HAVE_REPLAY
 #include "ipc/replay.h"
 #endif
+#ifdef LUNETTE_HAVE_SYMBOLS_CMD
+#include "symbols/symbols_cmd.h"
+#endif
 
 enum { EXIT_USAGE = 2 };
 
@@ -93,6 +96,9 @@ static const native_command NATIVE_COMMANDS[] = {
 #endif
 #ifdef LUNETTE_HAVE_REPLAY
     {"replay", "play a recorded session as if it were a live process", replay_main},
+#endif
+#ifdef LUNETTE_HAVE_SYMBOLS_CMD
+    {"symbols", "list the methods of a .NET module or a PDB, with their files and lines", symbols_main},
 #endif
     {NULL, NULL, NULL}};
 

@@ -3,7 +3,7 @@
 # Makes sure that the Debian packages are there which building (build) or building and testing (test) needs: as root it installs
 # what is missing, else it names it exactly.
 set -eu
-build="gcc libc6-dev cmake ninja-build pkg-config liblua5.4-dev libmicrohttpd-dev nettle-dev zlib1g-dev curl"
+build="gcc libc6-dev cmake ninja-build pkg-config liblua5.4-dev libmicrohttpd-dev nettle-dev zlib1g-dev libcurl4-openssl-dev libelf-dev libdw-dev libiberty-dev curl"
 tests="libcmocka-dev lua-busted lua-check clang clang-format clang-tidy libclang-rt-14-dev jq zip unzip"
 case "${1:-build}" in
 build) want=$build ;;

@@ -51,6 +51,7 @@ typedef struct sym_wanted {
     const char *pdb_path;     /* ManagedPdbBuildPath of these events: its last part is the PDB's file name */
     const sym_path *search;   /* where else to look for the PDB; NULL: beside the module and inside it only */
     const sym_path *search_2; /* after that: the operator's */
+    int64_t deadline_ns;      /* monotonic: no server is asked after it; 0: only each fetch has its limit */
 } sym_wanted;
 
 typedef enum sym_format {
