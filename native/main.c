@@ -346,6 +346,9 @@ static int run_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN);
+    /* Reading the scripts at start takes and gives back the top of the heap hundreds of times: keep some of it. */
+    mallopt(M_TOP_PAD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 2 << 20);
     mallopt(M_ARENA_MAX, 2); /* threads share arenas: resident memory matters more here than their contention */
     if (!claim_standard_descriptors()) {
         fputs("lunette: cannot open /dev/null\n", stderr);

@@ -1,16 +1,17 @@
 -- SPDX-License-Identifier: MIT
 -- activities: the spans of ActivitySource that end in one window: exact sums by source and operation, the first spans with their ids, times
 -- and tags; one trace alone when it is named; where outgoing HTTP went when that is asked for.
+local lazy = require("lunette.lazy")
 local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
-local destinations = require("collectors.activities.destinations")
+local destinations = lazy("collectors.activities.destinations")
 local globs = require("collectors.globs")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local program = require("collectors.activities.program")
-local spans = require("collectors.activities.spans")
-local trace_ids = require("collectors.activities.trace_ids")
-local wire = require("collectors.activities.wire")
+local program = lazy("collectors.activities.program")
+local spans = lazy("collectors.activities.spans")
+local trace_ids = lazy("collectors.activities.trace_ids")
+local wire = lazy("collectors.activities.wire")
 
 local DEFAULT_CAP <const> = 200
 local MAX_CAP <const> = 10000 -- spans kept

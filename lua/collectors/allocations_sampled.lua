@@ -1,15 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- allocations-sampled: what a process allocates, by type and by call site, as unbiased estimates with bounds, from the random samples that
 -- .NET 10 and later take (one in 102,400 bytes; see allocations_sampled/estimate.lua).
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
-local estimate = require("collectors.allocations_sampled.estimate")
+local estimate = lazy("collectors.allocations_sampled.estimate")
 local event_names = require("collectors.event_names")
 local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local signal = require("lunette.signal")
-local wire = require("collectors.allocations_sampled.wire")
+local wire = lazy("collectors.allocations_sampled.wire")
 
 local SINCE <const> = 10            -- first major version that samples
 local INLINE <const> = { Summary = { types = 10, sites = 8 }, Detail = { types = 50, sites = 25 }, Raw = { types = 50, sites = 25 } }

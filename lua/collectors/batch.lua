@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The entries of collect_batch: which may be, how they run together, and what only a batch can tell.
-local counters_inline = require("collectors.batch.counters")
+local lazy = require("lunette.lazy")
+local counters_inline = lazy("collectors.batch.counters")
 local errors = require("lunette.errors")
 local fanout = require("lunette.fanout")
 local gen2 = require("collectors.batch.gen2")

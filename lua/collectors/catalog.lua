@@ -1,16 +1,17 @@
 -- SPDX-License-Identifier: MIT
 -- catalog: which events a program emits: provider, name, level and how often. No payload value is read here, and where that can be told
 -- to the target, none is written there.
+local lazy = require("lunette.lazy")
 local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local event_names = require("collectors.event_names")
-local gate = require("collectors.event_source.gate")
+local gate = lazy("collectors.event_source.gate")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local wire = require("collectors.catalog.wire")
+local wire = lazy("collectors.catalog.wire")
 
 local LEVEL <const> = 4              -- Informational
 local ALL <const> = -1               -- keywords

@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- contention: threads that wait for a lock (Monitor, Lock), paired by thread; by call site, by owner, and which owners made others wait.
-local blame = require("collectors.contention.blame")
+local lazy = require("lunette.lazy")
+local blame = lazy("collectors.contention.blame")
 local collector = require("lunette.collector")
-local contention_notes = require("collectors.contention.notes")
+local contention_notes = lazy("collectors.contention.notes")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local program = require("collectors.contention.program")
-local wire = require("collectors.contention.wire")
+local program = lazy("collectors.contention.program")
+local wire = lazy("collectors.contention.wire")
 
 local function contended(row)
   return { start_ns = row.at, stop_ns = row.stop, thread = row.thread, lock = row.lock or 0, owner = row.owner, stack = row.stack }
@@ -52,5 +53,5 @@ return collector {
     return artifact_of(source, result)
   end,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
-  summary = wire.sentence,
+  summary = function(...) return wire.sentence(...) end,
 }

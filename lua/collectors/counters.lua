@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: MIT
 -- The counters collector: EventCounters and Meter series of one window, from a live process or a recorded file.
-local counter_notes = require("collectors.counters.notes")
+local lazy = require("lunette.lazy")
+local counter_notes = lazy("collectors.counters.notes")
 local crypto = require("lunette.crypto")
 local errors = require("lunette.errors")
-local event_counters = require("collectors.counters.event_counters")
+local event_counters = lazy("collectors.counters.event_counters")
 local measured = require("collectors.measured")
-local meters = require("collectors.counters.meters")
+local meters = lazy("collectors.counters.meters")
 local probe = require("lunette.probe")
-local program = require("collectors.counters.program")
+local program = lazy("collectors.counters.program")
 local window = require("collectors.window")
 
 local M = {}

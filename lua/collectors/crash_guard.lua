@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: MIT
 -- crash-guard: watches a process for an exception that nobody handles. Ends early when the process does; keeps the last throws, and tells
 -- what is known of the end: the exit, the exception in flight, and how whole the stream was.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local exit_watch = require("collectors.crash_guard.exit")
-local in_flight = require("collectors.crash_guard.in_flight")
+local exit_watch = lazy("collectors.crash_guard.exit")
+local in_flight = lazy("collectors.crash_guard.in_flight")
 local probe = require("lunette.probe")
-local rows = require("collectors.exceptions.rows")
-local snapshot = require("collectors.crash_guard.snapshot")
-local verdict = require("collectors.crash_guard.verdict")
+local rows = lazy("collectors.exceptions.rows")
+local snapshot = lazy("collectors.crash_guard.snapshot")
+local verdict = lazy("collectors.crash_guard.verdict")
 
 local VERBOSE <const> = 5 -- loads of methods; from 4 on come the catch, finally and filter events around a throw
 local MAX_THREADS <const> = 4096
@@ -69,5 +70,5 @@ return collector {
   kind = "crash-guard", handle = "crash-guard-snapshot", risk = "moderate", data_field = "crashGuard", payload = "CrashGuardSnapshot",
   collect = collect,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth == "Summary") end,
-  summary = snapshot.sentence,
+  summary = function(...) return snapshot.sentence(...) end,
 }

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- datas: how Server GC adapts the number of its heaps to the size of the application (DATAS), over one window.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local history = require("collectors.datas.history")
+local history = lazy("collectors.datas.history")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local snapshot = require("collectors.datas.snapshot")
+local snapshot = lazy("collectors.datas.snapshot")
 local window = require("collectors.window")
 
 local RUNTIME <const> = probe.RUNTIME
@@ -88,5 +89,5 @@ end
 return collector {
   kind = "datas", handle = "gc-datas", risk = "low", data_field = "datas", payload = "DatasSnapshot", collect = collect,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
-  summary = snapshot.sentence,
+  summary = function(...) return snapshot.sentence(...) end,
 }

@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- db: the database commands of a window, by statement without its values: how often, how long, repeated under one parent, and the pools.
-local artifacts = require("collectors.db.artifact")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.db.artifact")
 local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
-local declared = require("collectors.db.program")
+local declared = lazy("collectors.db.program")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local window = require("collectors.window")
-local wire = require("collectors.db.wire")
+local wire = lazy("collectors.db.wire")
 
 local function collect(ctx, source, args)
   local settled, err = window.settle(source.process)

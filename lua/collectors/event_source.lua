@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- event_source: the events of one named source with their payload. Which sources a caller may open is decided in event_source/gate.lua.
-local capture = require("collectors.event_source.capture")
+local lazy = require("lunette.lazy")
+local capture = lazy("collectors.event_source.capture")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
-local gate = require("collectors.event_source.gate")
+local gate = lazy("collectors.event_source.gate")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local window = require("collectors.window")
-local wire = require("collectors.event_source.wire")
+local wire = lazy("collectors.event_source.wire")
 
 local MAX_INLINE_GROUPS <const> = 20  -- kinds of events in a summary
 local MAX_INLINE_EVENTS <const> = 200 -- stored events in a detailed answer; the handle has all

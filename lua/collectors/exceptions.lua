@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- exceptions: every managed exception that is thrown in a window, handled or not: exact counts by type, the first rows with their stacks.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
-local rows = require("collectors.exceptions.rows")
+local rows = lazy("collectors.exceptions.rows")
 
 local MAX_INLINE_TYPES <const> = 50 -- at Summary; the handle has all
 local ERROR_LEVEL <const> = 2        -- of the throw event; catch, finally and filter events would come from 4 on

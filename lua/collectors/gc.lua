@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- gc: collections, and independently of them the suspensions of the program for GC, over one window (GC measurement v2).
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
-local induce = require("collectors.gc.induce")
+local induce = lazy("collectors.gc.induce")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local snapshot = require("collectors.gc.snapshot")
-local streams = require("collectors.gc.streams")
+local snapshot = lazy("collectors.gc.snapshot")
+local streams = lazy("collectors.gc.streams")
 
 local RUNTIME <const> = probe.RUNTIME
 local MAX_ROWS <const> = 200
@@ -123,5 +124,5 @@ return collector {
   kind = "gc", handle = "gc-events", data_field = "gc", payload = "GcSummary", check = check, collect = collect,
   risk = function(_, args) return args.induce and induce.RISK or "low" end, max_risk = induce.RISK,
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
-  summary = snapshot.sentence,
+  summary = function(...) return snapshot.sentence(...) end,
 }

@@ -1,15 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- http-phases: every outgoing request of HttpClient with its phases and the waits between them: queue, lookup, connect, TLS, headers,
 -- content; redirects with the cost of both legs, failures with their phase; the slowest, by host, by phase.
-local artifacts = require("collectors.http_phases.artifact")
-local assemble = require("collectors.http_phases.assemble")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.http_phases.artifact")
+local assemble = lazy("collectors.http_phases.assemble")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
-local notes = require("collectors.http_phases.notes")
+local notes = lazy("collectors.http_phases.notes")
 local probe = require("lunette.probe")
-local programs = require("collectors.http_phases.program")
-local tally = require("collectors.http_phases.tally")
-local wire = require("collectors.http_phases.wire")
+local programs = lazy("collectors.http_phases.program")
+local tally = lazy("collectors.http_phases.tally")
+local wire = lazy("collectors.http_phases.wire")
 
 local function rows_dropped(result)
   local n = 0
@@ -45,5 +46,5 @@ return collector {
   },
   collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
-  summary = wire.sentence,
+  summary = function(...) return wire.sentence(...) end,
 }

@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- The jit collector: what the JIT compiler did in one window, how long each method took, at which tier, and what ReadyToRun code spared.
-local artifacts = require("collectors.jit.artifact")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.jit.artifact")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local snapshot = require("collectors.jit.snapshot")
+local snapshot = lazy("collectors.jit.snapshot")
 
 local RUNTIME <const> = probe.RUNTIME
 local MAX_METHODS <const> = 16384  -- told apart while events come

@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: MIT
 -- kestrel: what the web server did in a window: connections, requests by operation, TLS handshakes, queues, and its options.
-local artifacts = require("collectors.kestrel.artifact")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.kestrel.artifact")
 local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
-local declared = require("collectors.kestrel.program")
+local declared = lazy("collectors.kestrel.program")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local window = require("collectors.window")
-local wire = require("collectors.kestrel.wire")
+local wire = lazy("collectors.kestrel.wire")
 
 local function collect(ctx, source, args)
   local settled, err = window.settle(source.process)

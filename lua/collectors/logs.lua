@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- logs: the ILogger messages of one window: exact counts by level and category, the newest ones without their secrets; at depth above
 -- Summary with their exceptions and the scopes around them.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local entries = require("collectors.logs.entries")
+local entries = lazy("collectors.logs.entries")
 local globs = require("collectors.globs")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local program = require("collectors.logs.program")
-local scopes = require("collectors.logs.scopes")
-local wire = require("collectors.logs.wire")
+local program = lazy("collectors.logs.program")
+local scopes = lazy("collectors.logs.scopes")
+local wire = lazy("collectors.logs.wire")
 
 local DEFAULT_ROWS <const>, MAX_ROWS <const> = 500, 20000
 local DEFAULT_BYTES <const>, MAX_BYTES <const> = 4096, 32768 -- of a text; an event has at most 64 KB of UTF-16

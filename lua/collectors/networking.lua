@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- networking: outgoing requests, lookups, TLS handshakes and connects, from the networking EventSources; times of those whose start and
 -- stop have one activity id, requests by scheme, host and port, and the sources' counters.
-local artifacts = require("collectors.networking.artifact")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.networking.artifact")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
-local notes = require("collectors.networking.notes")
+local notes = lazy("collectors.networking.notes")
 local probe = require("lunette.probe")
-local programs = require("collectors.networking.program")
+local programs = lazy("collectors.networking.program")
 local window = require("collectors.window")
-local wire = require("collectors.networking.wire")
+local wire = lazy("collectors.networking.wire")
 
 local function collect(ctx, source, args)
   local ok, err = window.settle(source.process) -- it asks for counters
@@ -36,5 +37,5 @@ return collector {
   },
   collect = collect,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
-  summary = wire.sentence,
+  summary = function(...) return wire.sentence(...) end,
 }

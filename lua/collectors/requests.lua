@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: MIT
 -- requests: the ASP.NET Core requests that began in a window and had not ended when it closed, oldest first.
-local artifacts = require("collectors.requests.artifact")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.requests.artifact")
 local bridge = require("collectors.diagnostic_source")
 local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
-local declared = require("collectors.requests.program")
+local declared = lazy("collectors.requests.program")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local wire = require("collectors.requests.wire")
+local wire = lazy("collectors.requests.wire")
 
 local SUMMARY_ROWS <const> = 10
 local DEFAULT_ROWS <const> = 100

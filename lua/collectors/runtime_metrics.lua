@@ -1,16 +1,17 @@
 -- SPDX-License-Identifier: MIT
 -- runtime-metrics: nine values of the managed heap, once a second, from complete intervals only: of the System.Runtime meter on .NET 9 and
 -- later, of EventCounters before. A failed try is told once and not repeated.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local counters = require("collectors.runtime_metrics.counters")
+local counters = lazy("collectors.runtime_metrics.counters")
 local crypto = require("lunette.crypto")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local measured = require("collectors.measured")
-local meter = require("collectors.runtime_metrics.meter")
+local meter = lazy("collectors.runtime_metrics.meter")
 local window = require("collectors.window")
-local wire = require("collectors.runtime_metrics.wire")
+local wire = lazy("collectors.runtime_metrics.wire")
 
 local FIRST_MS <const> = 5000  -- for the first complete interval
 local FRESH_S <const> = 3      -- an interval that ended longer ago says nothing of now

@@ -1,17 +1,18 @@
 -- SPDX-License-Identifier: MIT
 -- startup: what a program loads and resolves while it starts: assemblies, modules, DependencyInjection. With `launch` the program is
 -- started here, held before its first managed instruction until the session is armed, and ended when the window is over.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
 local config = require("lunette.config")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
-local launch = require("lunette.launch")
+local launch = lazy("lunette.launch")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local process = require("lunette.process")
-local program = require("collectors.startup.program")
-local rows = require("collectors.startup.rows")
+local program = lazy("collectors.startup.program")
+local rows = lazy("collectors.startup.rows")
 local text = require("lunette.text")
 
 local SETTING <const> = "Diagnostics:AllowProcessLaunch"

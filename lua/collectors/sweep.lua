@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- sweep: counters, collections, exceptions, thread pool and resources of one window at once, judged as a triage. A part that fails costs
 -- the others nothing.
+local lazy = require("lunette.lazy")
 local errors = require("lunette.errors")
 local fanout = require("lunette.fanout")
 local hints = require("lunette.hints")
@@ -8,10 +9,10 @@ local json = require("lunette.json")
 local loop = require("lunette.loop")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
-local resources = require("views.process.resources")
+local resources = lazy("views.process.resources")
 local signal = require("lunette.signal")
-local snapshot = require("collectors.counters.snapshot")
-local triage = require("triage")
+local snapshot = lazy("collectors.counters.snapshot")
+local triage = lazy("triage")
 
 local M = {}
 

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- The threadpool collector: how many threads the pool had, why it changed their number, who queued work and how long it waited.
-local artifacts = require("collectors.threadpool.artifact")
+local lazy = require("lunette.lazy")
+local artifacts = lazy("collectors.threadpool.artifact")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local snapshot = require("collectors.threadpool.snapshot")
+local snapshot = lazy("collectors.threadpool.snapshot")
 
 local RUNTIME <const> = probe.RUNTIME
 local FRAMEWORK <const> = "System.Diagnostics.Eventing.FrameworkEventSource"

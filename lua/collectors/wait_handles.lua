@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- wait-handles: threads that wait on a Mutex, Semaphore, event, Task, Thread or in Monitor.Wait (.NET 9 and later), paired by thread; by
 -- source and call site, and in one ranking with the lock contention of the same session: where threads wait.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
-local frames = require("collectors.waits.frames")
+local frames = lazy("collectors.waits.frames")
 local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
-local wait_notes = require("collectors.wait_handles.notes")
-local wire = require("collectors.wait_handles.wire")
+local wait_notes = lazy("collectors.wait_handles.notes")
+local wire = lazy("collectors.wait_handles.wire")
 
 local RUNTIME <const> = probe.RUNTIME
 local FIRST_MAJOR <const> = 9
@@ -100,5 +101,5 @@ return collector {
     return artifact_of(source, result)
   end,
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth ~= "Summary") end,
-  summary = wire.sentence,
+  summary = function(...) return wire.sentence(...) end,
 }

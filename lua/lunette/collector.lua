@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- collector: what collect_events can collect. A file in lua/collectors/ declares one kind: how its window is collected, what of it is
 -- answered inline, and what stands out. Where the events come from, the handle and the envelope are the same for all, and done here.
-local declaration = require("lunette.probe.declaration")
+local lazy = require("lunette.lazy")
+local declaration = lazy("lunette.probe.declaration")
 local declare = require("lunette.declare")
 local errors = require("lunette.errors")
 local handles = require("lunette.handles")

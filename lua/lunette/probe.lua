@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- probe: the reducer engine (docs/design/probe.md). Constructors of reducers, the checks of a declaration, and runs of it over a live
 -- process or a recorded file.
-local declaration = require("lunette.probe.declaration")
+local lazy = require("lunette.lazy")
+local declaration = lazy("lunette.probe.declaration")
 local keywords = require("lunette.probe.keywords")
-local run = require("lunette.probe.run")
+local run = lazy("lunette.probe.run")
 
 local M = {}
 

@@ -3,6 +3,7 @@
 --- budget and a memory cap. Whatever a script does costs the call that it is in, and nothing else. docs/sandbox.md says what is there.
 require("lunette.json") -- whose marks plain data keeps
 local environment = require("lunette.sandbox.environment")
+local lazy = require("lunette.lazy")
 local modules = require("lunette.sandbox.modules")
 local native = require("lunette.sandbox.native")
 local readonly = require("lunette.sandbox.readonly")
@@ -50,6 +51,7 @@ function M.new(options)
   box.env, box[2] = environment.new(options.name, options.globals)
   setmetatable(box, Box)
   box.env.require = modules.require(box)
+  box.loaded["lunette.lazy"] = lazy.upon(box.env.require)
   return box
 end
 

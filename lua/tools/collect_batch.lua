@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- collect_batch: up to four collectors on one process over one shared window. All are checked and authorised before any opens; one that
 -- fails costs the others nothing.
-local batch = require("collectors.batch")
+local lazy = require("lunette.lazy")
+local batch = lazy("collectors.batch")
 local tool = require("lunette.tool")
 
 return tool {

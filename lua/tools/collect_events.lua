@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- collect_events: one bounded EventPipe window of one kind; the whole capture stays behind a handle.
+local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local counters = require("collectors.counters")
+local counters = lazy("collectors.counters")
 local errors = require("lunette.errors")
-local snapshot = require("collectors.counters.snapshot")
+local snapshot = lazy("collectors.counters.snapshot")
 local tool = require("lunette.tool")
-local trigger = require("collectors.counters.trigger")
+local trigger = lazy("collectors.counters.trigger")
 
 local MAX_INLINE_METERS <const> = 250   -- series at Detail; the handle has all
 local MAX_INLINE_REQUESTS <const> = 10  -- request duration series at Summary
@@ -83,7 +84,7 @@ local counters_branch <const> = collector {
 }
 
 local collect_counters = counters_branch.run
-counters_branch.unavailable = trigger.unavailable
+counters_branch.unavailable = function(...) return trigger.unavailable(...) end
 counters_branch.run = function(ctx, args) -- a watch answers its own record, and has no handle of its own
   if args.triggerWhen then return trigger.run(ctx, args) end
   return collect_counters(ctx, args)

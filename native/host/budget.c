@@ -51,10 +51,10 @@ static void arm(host *h, int64_t ns)
  * the time between ticks. */
 static int64_t set_hook(const host *h, lua_State *L)
 {
-    int64_t before = mono_ns(), slice = h->cfg.slice_us * 1000;
+    int64_t before = mono_ns(), slice_ns = h->cfg.slice_us * 1000;
     lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
     int64_t cost = mono_ns() - before;
-    return slice > TICK_SHARE * cost ? slice : TICK_SHARE * cost;
+    return slice_ns > TICK_SHARE * cost ? slice_ns : TICK_SHARE * cost;
 }
 
 /* A C function of Lua's that does not come back (a backtracking pattern) keeps the loop from seeing that it was told to

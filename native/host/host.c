@@ -131,6 +131,7 @@ void host_free(host *h)
     loop_timer_del(h->gc_timer);
     h->gc_timer = NULL;
     lua_close(h->L);
+    buf_fini(&h->script);
     budget__fini(h);
     free(h);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "host/host.h"
 
 #define HOST_TASKS_MAX    4096 /* tasks alive at once; spawning one more fails */
@@ -103,6 +104,7 @@ struct host {
     host_cfg cfg;
     size_t mem_used;
     size_t boxes_used; /* … by all boxes */
+    buf script;        /* the text of the script that is being loaded (search.c) */
     bool mem_over;     /* the running call of a box has more than it may: the hook collects, or ends it */
     /* tasks */
     task *tasks;

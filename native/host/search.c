@@ -1,27 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /* search.c: require. Modules come from the preload table and from the script folder, and are named
  * "lua/NAME.lua" in messages, so that an error's place is short and the same on every machine. */
-#include <stdio.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "host/bundle.h"
 #include "host/host_internal.h"
 
-#define SCRIPT_MAX ((long)4 << 20)
+#define SCRIPT_MAX  ((size_t)4 << 20)
+#define SCRIPT_KEEP ((size_t)64 << 10) /* a buffer of no more stays for the next script */
+
+/* Reads the whole of path into the state's buffer: at start there are hundreds, so it is read at one go and the buffer
+ * is kept. False: it cannot be read, or is longer than SCRIPT_MAX. */
+static bool read_script(buf *text, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0) return false;
+    buf_reset(text);
+    bool whole = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= SCRIPT_MAX;
+    size_t room = whole ? (size_t)st.st_size : 0; /* one that grows meanwhile is read as long as it was */
+    uint8_t *p = whole ? buf_reserve(text, room + 1) : NULL;
+    while (p && text->n < room) {
+        ssize_t n = read(fd, p + text->n, room - text->n);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) p = NULL;
+        if (n <= 0) break;
+        text->n += (size_t)n;
+    }
+    close(fd);
+    return p != NULL;
+}
 
 /* Loads a script from path under the name chunkname. LUA_ERRFILE, and nothing pushed, when it cannot be read. */
 static int load_script(lua_State *L, const char *path, const char *chunkname)
 {
-    FILE *f = fopen(path, "re");
-    if (!f) return LUA_ERRFILE;
-    buf text = {.max = (size_t)SCRIPT_MAX};
-    uint8_t *room;
-    size_t n;
-    while ((room = buf_reserve(&text, 65536)) && (n = fread(room, 1, 65536, f)) > 0)
-        text.n += n;
-    bool whole = !ferror(f) && !text.failed;
-    fclose(f);
-    int status = whole ? bundle_load(L, buf_view(&text), chunkname) : LUA_ERRFILE; /* protected: does not throw */
-    buf_fini(&text);
+    buf *text = &host_of(L)->script;
+    int status = LUA_ERRFILE;
+    if (read_script(text, path)) status = bundle_load(L, buf_view(text), chunkname); /* protected: does not throw */
+    if (text->cap > SCRIPT_KEEP) buf_fini(text);
     return status;
 }
 

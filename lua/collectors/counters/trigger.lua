@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- triggerWhen: watches one counter of the runtime for at most a given time, and takes a capture when it crosses a threshold. When the call
 -- has returned, nothing stays armed.
+local lazy = require("lunette.lazy")
 local captures = require("lunette.captures")
 local errors = require("lunette.errors")
 local event_counters = require("collectors.counters.event_counters")
@@ -8,7 +9,7 @@ local hints = require("lunette.hints")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
-local probe = require("lunette.probe")
+local probe = lazy("lunette.probe")
 local process = require("lunette.process")
 local program = require("collectors.counters.program")
 local text = require("lunette.text")

@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- Puts the parts of a generation together: kinds of handles with their views, collect_events with the kinds of all layers, tools, prompts;
 -- and checks what one file cannot know of itself.
-local collect = require("lunette.generation.collect")
+local lazy = require("lunette.lazy")
+local collect = lazy("lunette.generation.collect")
 local declare = require("lunette.declare")
 local generation = require("lunette.generation")
 local kinds = require("lunette.kinds")
 local playbooks = require("lunette.playbooks")
-local power = require("lunette.generation.power")
+local power = lazy("lunette.generation.power")
 local text = require("lunette.text")
 
 local M = {}

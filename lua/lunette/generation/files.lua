@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- Runs one file of a layer, in a box of its own, and gives what it declares, or what is wrong with it and where.
+local lazy = require("lunette.lazy")
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
-local grants = require("lunette.sandbox.grants")
+local grants = lazy("lunette.sandbox.grants")
 local handed = require("lunette.sandbox.handed")
 local native = require("lunette.sandbox.native")
-local sandbox = require("lunette.sandbox")
+local sandbox = lazy("lunette.sandbox")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
 

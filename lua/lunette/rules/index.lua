@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- The rules of a generation, compiled when they are first asked for. Without a generation (a spec, a script) those of the product serve.
-local compile = require("lunette.rules.compile")
+local lazy = require("lunette.lazy")
+local compile = lazy("lunette.rules.compile")
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local generation = require("lunette.generation")
-local hinting = require("lunette.rules.hinting")
+local hinting = lazy("lunette.rules.hinting")
 local log = require("lunette.log")
 local sys = require("lunette.sys")
 
