@@ -14,7 +14,8 @@ function M.upon(requires)
   local function module_of(proxy)
     local loaded = requires(name_of[proxy])
     setmetatable(proxy, {
-      __index = loaded, __newindex = loaded, __call = function(_, ...) return loaded(...) end, __pairs = function() return pairs(loaded) end,
+      __index = loaded, __newindex = loaded,
+      __call = function(_, ...) return loaded(...) end, __pairs = function() return pairs(loaded) end,
     })
     return loaded
   end
