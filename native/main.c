@@ -39,6 +39,9 @@ int luaopen_lunette_clr(lua_State *L);
 #ifdef LUNETTE_HAVE_IPC
 int luaopen_lunette_ipc(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_PROFILE
+int luaopen_lunette_profile(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_EVENTS
 int luaopen_lunette_events(lua_State *L);
 #endif
@@ -64,6 +67,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
                                       {"lunette.watch", luaopen_lunette_watch},
 #ifdef LUNETTE_HAVE_REGEX
                                       {"lunette.regex", luaopen_lunette_regex},
+#endif
+#ifdef LUNETTE_HAVE_PROFILE
+                                      {"lunette.profile", luaopen_lunette_profile},
 #endif
 #ifdef LUNETTE_HAVE_CLR
                                       {"lunette.clr", luaopen_lunette_clr},

@@ -340,6 +340,8 @@ nt_kind *nt_kind_at(nt_reader *r, uint32_t index);
 /* Instruction pointers of an event's stack, leaf first, pointer_size bytes each; empty when it has none. Only inside
  * the event callback. */
 slice nt_stack(const nt_reader *r, const nt_event *ev);
+/* While this number is the same, an nt_event.stack of the same value is the same stack. */
+uint32_t nt_stack_epoch(const nt_reader *r);
 /* The labels of a V6 event; false: none. Only inside the event callback. */
 bool nt_labels_of(const nt_reader *r, const nt_event *ev, nt_labels *out);
 /* Walks the named values of labels->pairs: *pos starts at 0. */

@@ -161,6 +161,7 @@ struct nt_reader {
     int64_t last_ts; /* of the last delivered event; before it INT64_MIN */
 
     nt__table stacks, labels;
+    uint32_t table_epoch; /* counts how often one of them was emptied */
 };
 
 /* ---- reader.c */

@@ -26,6 +26,7 @@ void nt__table_clear(nt_reader *r, nt__table *t)
     free(t->segments);
     free(t->index);
     *t = (nt__table){0};
+    r->table_epoch++;
 }
 
 /* Room for n bytes that live as long as the table, filled from p unless it is NULL. */
@@ -138,6 +139,8 @@ int nt__stack_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at)
 }
 
 slice nt_stack(const nt_reader *r, const nt_event *ev) { return entry(&r->stacks, ev->stack); }
+
+uint32_t nt_stack_epoch(const nt_reader *r) { return r->table_epoch; }
 
 /* ---- label lists (V6) ---- */
 

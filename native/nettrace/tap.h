@@ -13,7 +13,8 @@ typedef struct nt_tap_ops {
     void (*event)(nt_tap *t, void *use, const nt_reader *r, const nt_event *ev);
     /* Once, last: the stream has been read, to its end or not. */
     void (*end)(nt_tap *t, const nt_reader *r);
-    void (*unref)(nt_tap *t); /* any thread */
+    void (*ref)(nt_tap *t); /* any thread, as unref */
+    void (*unref)(nt_tap *t);
 } nt_tap_ops;
 
 /* The first member of whoever is one. Its reader keeps stacks. */

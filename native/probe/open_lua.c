@@ -5,6 +5,7 @@
 
 #include "probe/face_lua.h"
 #include "probe/program_lua.h"
+#include "probe/tap_lua.h"
 
 #define OPEN_MS   10000 /* for the runtime's answer to CollectTracing */
 #define BUFFER_MB 64
@@ -30,6 +31,7 @@ static void job_free(job *j)
 {
     if (j->f) face__close(j->f);
     source_unref(j->cfg.names_for);
+    if (j->cfg.tap) j->cfg.tap->ops->unref(j->cfg.tap);
     ipc_cancel_fini(&j->cancel);
     arena_free(&j->a);
     free(j);
@@ -266,6 +268,14 @@ static void read_options(lua_State *L, int idx, job *j)
     }
     lua_pop(L, 1);
     if (!j->path) read_providers(L, idx, j);
+    if (lua_getfield(L, idx, "tap") != LUA_TNIL) { /* last: what follows a taken one must not throw */
+        tap_box *box = luaL_checkudata(L, -1, TAP_TYPE);
+        nt_tap *tap = box->take(box);
+        if (!tap) luaL_error(L, "events.open: 'tap' is closed, or has had its stream");
+        tap->ops->ref(tap);
+        j->cfg.tap = tap;
+    }
+    lua_pop(L, 1);
 }
 
 /* The stack's index 2 is the still closed source. */

@@ -88,6 +88,7 @@ static void source_free(source *s)
     probe_free(s->engine);
     clr_methods_free(s->methods);
     source_unref(s->names_for);
+    if (s->cfg.tap) s->cfg.tap->ops->unref(s->cfg.tap);
     while (s->uses) {
         kind_use *next = s->uses->next;
         free(s->uses);
@@ -145,6 +146,7 @@ static int source_new(const source_cfg *cfg, bool live, source **out, err *e)
     if (!s) return err_set(e, ERR_NO_MEMORY, "no memory for a source");
     atomic_init(&s->refs, 1);
     s->cfg = *cfg;
+    if (cfg->tap) cfg->tap->ops->ref(cfg->tap);
     if (!s->cfg.queue_events) s->cfg.queue_events = SOURCE_QUEUE_EVENTS;
     if (!s->cfg.queue_bytes) s->cfg.queue_bytes = SOURCE_QUEUE_BYTES;
     if (!s->cfg.save_max) s->cfg.save_max = SOURCE_SAVE_MAX;
@@ -158,7 +160,7 @@ static int source_new(const source_cfg *cfg, bool live, source **out, err *e)
     int rc = copy_wants(s, cfg, e);
     if (rc == 0 && cfg->program) rc = make_engine(s, cfg->program, e);
     nt_options o = nt_options_default();
-    o.no_stacks = !s->engine || !probe_uses_stacks(s->engine);
+    o.no_stacks = !cfg->tap && (!s->engine || !probe_uses_stacks(s->engine));
     o.resolve = clr_resolve;
     if (rc == 0) s->reader = nt_new(&o, &source__sink, s, e);
     if (rc == 0 && !s->reader) rc = -ERR_NO_MEMORY;
@@ -197,9 +199,9 @@ int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, con
                               .on_pause = source__pause,
                               .on_end = source__session_ended,
                               .arg = s};
-        if ((s->methods || s->names_for) && !sc.collect.rundown_keywords)
+        if ((s->methods || s->names_for || cfg->tap) && !sc.collect.rundown_keywords)
             sc.collect.rundown_keywords = CLR_NAMES_RUNDOWN_KEYWORDS;
-        if (s->engine && probe_uses_stacks(s->engine)) sc.collect.stacks = true;
+        if (cfg->tap || (s->engine && probe_uses_stacks(s->engine))) sc.collect.stacks = true;
         s->started_ns = mono_ns();
         source_ref(s);
         source__all_add(1);

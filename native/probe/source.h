@@ -6,6 +6,7 @@
 
 #include "ipc/ipc.h"
 #include "nettrace/nettrace.h"
+#include "nettrace/tap.h"
 #include "probe/probe.h"
 
 #define SOURCE_QUEUE_EVENTS 65536u
@@ -22,7 +23,7 @@ typedef struct source_want {
 typedef struct source source;
 typedef struct source_cfg {
     const source_want *want; /* copied */
-    size_t n_want;           /* 0: everything is wanted; with a program: nothing */
+    size_t n_want;           /* 0: everything is wanted; with a program or a tap: nothing */
     /* Reducers that all events run through (borrowed until the source is open; its `each` is the source's own: rows of
      * it come through the queue). NULL: none. Live: when it needs names of methods and the session asks for no rundown,
      * it asks for the one that names need. */
@@ -34,6 +35,9 @@ typedef struct source_cfg {
     /* live: method events of this stream, of its rundown above all, name the stacks of that one. For a target that may
      * die before the rundown at its own end. A reference is taken; it must outlive the call only. NULL: nobody's */
     source *names_for;
+    /* Gets all events, too, but for those after source_close. A reference is taken. Live: stacks are asked for, and
+     * the rundown that names need when none is. NULL: nobody */
+    nt_tap *tap;
     /* On the source's thread: there is something new to take (more may follow without another call until something was
      * taken), or, once and last, the end: after the call with last set, arg is not touched again. Must not wait, nor
      * call the source: its lock may be held. */

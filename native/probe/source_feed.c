@@ -41,6 +41,7 @@ static void settle(source *s, int rc, const err *e, const err *why)
     if (s->save_fd >= 0 && close(s->save_fd) < 0)
         (void)err_sys(&s->sum.save_error, ERR_IO, errno, "cannot save the stream");
     s->save_fd = -1;
+    if (s->cfg.tap) s->cfg.tap->ops->end(s->cfg.tap, s->reader);
     pthread_mutex_lock(&s->lock);
     totals(s);
     s->sum.complete = rc == 0 && nt_ended(s->reader);

@@ -16,6 +16,7 @@ typedef struct kind_use {
     bool queue, rundown;
     int methods; /* code for the map of methods */
     probe_kind *probe;
+    void *tap; /* what the tap calls this kind, or NULL */
 } kind_use;
 
 struct source {

@@ -12,7 +12,7 @@ static bool name_is(slice s, const char *name) { return strlen(name) == s.n && m
 
 static bool wanted(const source *s, const nt_kind *k)
 {
-    if (s->cfg.n_want == 0) return !s->engine && !s->names_for;
+    if (s->cfg.n_want == 0) return !s->engine && !s->names_for && !s->cfg.tap;
     for (size_t i = 0; i < s->cfg.n_want; i++) {
         const source_want *w = &s->want[i];
         if (strlen(w->provider) != k->provider.n ||
@@ -37,8 +37,9 @@ static int on_kind(void *arg, nt_kind *k)
     u->methods = s->methods || s->names_for ? clr_methods_kind(k) : 0;
     u->rundown = slice_eq_str(k->provider, "Microsoft-Windows-DotNETRuntimeRundown");
     u->probe = s->engine ? probe_bind(s->engine, k) : NULL;
-    k->muted = !u->queue && !u->methods && !u->probe;
-    u->plain = u->probe && !u->queue && !u->methods && !u->rundown;
+    u->tap = s->cfg.tap ? s->cfg.tap->ops->kind(s->cfg.tap, k) : NULL;
+    k->muted = !u->queue && !u->methods && !u->probe && !u->tap;
+    u->plain = u->probe && !u->queue && !u->methods && !u->rundown && !u->tap;
     return 0;
 }
 
@@ -170,6 +171,8 @@ static __attribute__((noinline)) void before_reducers(source *s, const kind_use 
 {
     if (u->methods) take_method(s, u, ev);
     if (ev->ts > s->last_ts && !u->rundown) s->last_ts = ev->ts;
+    if (u->tap && !atomic_load_explicit(&s->closed, memory_order_relaxed))
+        s->cfg.tap->ops->event(s->cfg.tap, u->tap, s->reader, ev);
 }
 
 static int on_event(void *arg, const nt_event *ev)

@@ -8,7 +8,7 @@
  *     ... profile_top(p, &q, &rows) ...           any number of threads at once
  *     profile_unref(p); profile_builder_unref(b);
  *
- * Names stay what the runtime's events say; text is UTF-8, NUL-terminated beyond n, borrowed as long as the profile. */
+ * Names stay what the runtime's events say; text is UTF-8, borrowed as long as the profile. */
 #ifndef LUNETTE_PROFILE_PROFILE_H
 #define LUNETTE_PROFILE_PROFILE_H
 
@@ -58,7 +58,7 @@ nt_tap *profile_builder_tap(profile_builder *b);
 
 typedef struct profile_progress {
     uint64_t samples; /* so far */
-    uint32_t stacks;  /* different ones */
+    uint32_t stacks;  /* different ones, about */
     uint32_t threads;
     size_t memory; /* bytes, estimate */
     bool ended;    /* the stream has been read */
@@ -143,6 +143,7 @@ typedef struct profile_frame {
     uint32_t token;  /* 0: none */
     profile_frame_kind kind;
     uint32_t module_index;    /* of profile_module; UINT32_MAX: none */
+    uint32_t group;           /* of profile_group: modules of one name */
     uint32_t namespace_index; /* of profile_namespace */
     int32_t wait;             /* of profile_wait_reason; -1: no known wait */
     bool async;               /* OWNER+<NAME>d__N.MoveNext() */
@@ -173,9 +174,10 @@ typedef struct profile_info {
     profile_kind kind;
     uint64_t samples; /* all, also those without a stack, which are the root's own */
     uint64_t weight;
+    uint64_t running, waiting;  /* of all samples */
     uint64_t no_stack;          /* samples without a frame */
     uint64_t dropped;           /* samples whose stack found no room: the root's own, too */
-    uint64_t cut;               /* samples deeper than PROFILE_DEPTH_MAX */
+    uint64_t cut;               /* stacks deeper than PROFILE_DEPTH_MAX: without what was next to their root */
     uint64_t unresolved;        /* samples whose leaf has no name */
     uint64_t managed, external; /* CPU: of the samples, by EventPipe's type */
     uint64_t bad;               /* events that could not be read */
@@ -194,6 +196,8 @@ uint32_t profile_frames(const profile *p); /* 0 is <root> */
 const profile_frame *profile_frame_at(const profile *p, uint32_t i);
 uint32_t profile_modules(const profile *p);
 const profile_module *profile_module_at(const profile *p, uint32_t i);
+uint32_t profile_groups(const profile *p);
+slice profile_group_at(const profile *p, uint32_t i); /* the name of a module; "?": not known */
 uint32_t profile_namespaces(const profile *p);
 slice profile_namespace_at(const profile *p, uint32_t i);        /* "" : none */
 const char *profile_wait_reason(const profile *p, int32_t wait); /* NULL: none */
@@ -224,7 +228,8 @@ typedef enum profile_rank {
     PROFILE_BY_EXCLUSIVE,
     PROFILE_BY_INCLUSIVE,
     PROFILE_BY_RUNNING,
-    PROFILE_BY_WEIGHT
+    PROFILE_BY_WEIGHT,
+    PROFILE_BY_INCLUSIVE_WEIGHT
 } profile_rank;
 
 typedef struct profile_row {
@@ -289,6 +294,7 @@ int profile_join(const profile *before, const profile *after, profile_pair **pai
 /* Both trees in one, for a flame graph of the difference: counts are those of after, profile_node_before those of
  * before. NULL with *e filled. */
 profile *profile_overlay(const profile *before, const profile *after, err *e);
+bool profile_has_before(const profile *p);
 profile_counts profile_node_before(const profile *p, uint32_t i);
 /* The tree with the frames of one logical operation joined across await; profile_frame_at … as ever. See the design. */
 profile *profile_causality(const profile *p, err *e);

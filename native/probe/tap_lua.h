@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* tap_lua.h: how a face offers a tap (nettrace/tap.h) to events.open: a full userdata with this metatable, which begins
+ * with a tap_box. */
+#ifndef LUNETTE_PROBE_TAP_LUA_H
+#define LUNETTE_PROBE_TAP_LUA_H
+
+#include "nettrace/tap.h"
+
+#define TAP_TYPE "lunette.events.tap"
+
+typedef struct tap_box {
+    /* The tap, its reference still the box's; NULL: it has none, or it has been used for a stream. It counts as used
+     * from then on. */
+    nt_tap *(*take)(struct tap_box *box);
+} tap_box;
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* profile_lua.c: the Lua face `lunette.profile` (docs/design/profile.md): builders, and what takes a while and runs on
+ * a worker thread. */
+#include "profile/profile_lua.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/host.h"
+#include "probe/tap_lua.h"
+
+#define GUARD_TYPE "lunette.profile.guard"
+
+#define SAMPLER          "Microsoft-DotNETCore-SampleProfiler"
+#define RUNTIME_PROVIDER "Microsoft-Windows-DotNETRuntime"
+/* Keywords of the runtime: loads of methods and modules (Jit, NGen, Loader); GC; AllocationSampling. */
+#define SAMPLE_KEYWORDS     "0x38"
+#define ALLOCATION_KEYWORDS "0x39"
+#define DRAWN_KEYWORDS      "0x80000000038"
+
+int luaopen_lunette_profile(lua_State *L);
+
+/* ---- boxes ------------------------------------------------------------------------------------------------------- */
+
+void profile_lua__release(guard *g)
+{
+    for (int i = 0; i < GUARD_SLOTS; i++) {
+        free(g->p[i]);
+        g->p[i] = NULL;
+    }
+}
+
+static int l_guard_gc(lua_State *L)
+{
+    profile_lua__release(luaL_checkudata(L, 1, GUARD_TYPE));
+    return 0;
+}
+
+guard *profile_lua__guard(lua_State *L)
+{
+    guard *g = lua_newuserdatauv(L, sizeof *g, 0);
+    *g = (guard){0};
+    luaL_setmetatable(L, GUARD_TYPE);
+    return g;
+}
+
+void profile_lua__push(lua_State *L, profile *p)
+{
+    profile **box = lua_newuserdatauv(L, sizeof *box, 0);
+    *box = NULL;
+    luaL_setmetatable(L, PROFILE_TYPE);
+    *box = p;
+}
+
+profile *profile_lua__check(lua_State *L, int idx)
+{
+    profile *p = *(profile **)luaL_checkudata(L, idx, PROFILE_TYPE);
+    if (!p) luaL_argerror(L, idx, "the profile is closed");
+    return p;
+}
+
+static int l_close(lua_State *L)
+{
+    profile **box = luaL_checkudata(L, 1, PROFILE_TYPE);
+    profile_unref(*box);
+    *box = NULL;
+    return 0;
+}
+
+static int l_tostring(lua_State *L)
+{
+    const profile *p = *(profile **)luaL_checkudata(L, 1, PROFILE_TYPE);
+    if (p)
+        lua_pushfstring(L, "profile of %I samples", (LUAI_UACINT)profile_info_of(p)->samples);
+    else
+        lua_pushliteral(L, "profile (closed)");
+    return 1;
+}
+
+/* ---- what takes a while ------------------------------------------------------------------------------------------ */
+
+/* Building, or laying one profile over another. */
+typedef struct job {
+    profile_builder *b; /* a reference */
+    profile *before, *after;
+    bool causality; /* of after */
+    profile *made;
+    err e;
+    future *future;
+} job;
+
+static void job_free(void *arg)
+{
+    job *j = arg;
+    profile_builder_unref(j->b);
+    profile_unref(j->before);
+    profile_unref(j->after);
+    profile_unref(j->made);
+    free(j);
+}
+
+static void job_work(void *arg)
+{
+    job *j = arg;
+    j->made = j->b           ? profile_build(j->b, &j->e)
+              : j->causality ? profile_causality(j->after, &j->e)
+                             : profile_overlay(j->before, j->after, &j->e);
+}
+
+static void job_done(void *arg)
+{
+    job *j = arg;
+    future *fu = j->future;
+    if (j->made) {
+        future_resolve(fu, j, job_free);
+    } else {
+        future_fail(fu, &j->e);
+        job_free(j);
+    }
+    future_unref(fu);
+}
+
+static int push_made(lua_State *L, future *fu, void *arg)
+{
+    (void)arg;
+    profile_lua__push(L, NULL);
+    profile **box = lua_touserdata(L, -1);
+    job *j = future_take(fu);
+    *box = j->made;
+    j->made = NULL;
+    job_free(j);
+    return 1;
+}
+
+/* Starts a job that has its references already. */
+static int run(lua_State *L, job *j)
+{
+    err e = {0};
+    j->future = future_new(host_loop(L), NULL, NULL);
+    future *fu = j->future ? future_ref(j->future) : NULL;
+    if (fu && loop_work(host_loop(L), job_work, job_done, j)) return host_await(L, fu, -1, push_made, NULL);
+    future_unref(j->future);
+    future_unref(fu);
+    job_free(j);
+    (void)err_set(&e, ERR_NO_MEMORY, "no memory or thread to make a profile");
+    return host_push_err(L, &e);
+}
+
+/* artifact:overlay(before) */
+static int l_overlay(lua_State *L)
+{
+    profile *after = profile_lua__check(L, 1), *before = profile_lua__check(L, 2);
+    job *j = mem_calloc(1, sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    j->before = profile_ref(before);
+    j->after = profile_ref(after);
+    return run(L, j);
+}
+
+/* artifact:causality() */
+static int l_causality(lua_State *L)
+{
+    profile *p = profile_lua__check(L, 1);
+    job *j = mem_calloc(1, sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    j->after = profile_ref(p);
+    j->causality = true;
+    return run(L, j);
+}
+
+/* ---- builders ---------------------------------------------------------------------------------------------------- */
+
+typedef struct builder_box {
+    tap_box tap; /* first: events.open sees only this */
+    profile_builder *b;
+    bool used, built;
+} builder_box;
+
+static nt_tap *take(tap_box *box)
+{
+    builder_box *x = (builder_box *)box;
+    if (!x->b || x->used) return NULL;
+    x->used = true;
+    return profile_builder_tap(x->b);
+}
+
+static int l_builder_close(lua_State *L)
+{
+    builder_box *x = luaL_checkudata(L, 1, TAP_TYPE);
+    profile_builder_unref(x->b);
+    x->b = NULL;
+    return 0;
+}
+
+static builder_box *check_builder(lua_State *L)
+{
+    builder_box *x = luaL_checkudata(L, 1, TAP_TYPE);
+    if (!x->b) luaL_argerror(L, 1, "the builder is closed");
+    return x;
+}
+
+/* builder:progress() */
+static int l_progress(lua_State *L)
+{
+    builder_box *x = check_builder(L);
+    profile_progress g;
+    profile_progress_of(x->b, &g);
+    lua_createtable(L, 0, 5);
+    lua_pushinteger(L, (lua_Integer)g.samples);
+    lua_setfield(L, -2, "samples");
+    lua_pushinteger(L, g.stacks);
+    lua_setfield(L, -2, "stacks");
+    lua_pushinteger(L, g.threads);
+    lua_setfield(L, -2, "threads");
+    lua_pushinteger(L, (lua_Integer)g.memory);
+    lua_setfield(L, -2, "memory");
+    lua_pushboolean(L, g.ended);
+    lua_setfield(L, -2, "ended");
+    return 1;
+}
+
+/* builder:build() */
+static int l_build(lua_State *L)
+{
+    builder_box *x = check_builder(L);
+    profile_progress g;
+    profile_progress_of(x->b, &g);
+    if (!x->used || !g.ended || x->built) {
+        err e = {0};
+        (void)err_set(&e, ERR_CONFLICT,
+                      x->built  ? "this profile has been built already"
+                      : x->used ? "the stream has not ended"
+                                : "no stream went through this builder");
+        err_hint(&e, "open a source with tap=builder, stop it, then build once");
+        return host_push_err(L, &e);
+    }
+    job *j = mem_calloc(1, sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    x->built = true;
+    j->b = profile_builder_ref(x->b);
+    return run(L, j);
+}
+
+/* Reads opts.waits into a list that lies in a box on the stack; the texts are borrowed of the table. */
+static size_t read_waits(lua_State *L, profile_wait **out)
+{
+    *out = NULL;
+    if (lua_getfield(L, 1, "waits") == LUA_TNIL) return 0; // waits
+    luaL_checktype(L, -1, LUA_TTABLE);
+    lua_Integer n = luaL_len(L, -1);
+    if (n < 0 || n > PROFILE_WAITS_MAX) luaL_error(L, "profile.new: at most %d waits", PROFILE_WAITS_MAX);
+    profile_wait *w = *out = lua_newuserdatauv(L, ((size_t)n + 1) * sizeof *w, 0); // waits list
+    for (lua_Integer i = 0; i < n; i++) {
+        lua_geti(L, -2, i + 1); // waits list entry
+        if (!lua_istable(L, -1) || lua_getfield(L, -1, "name") != LUA_TSTRING ||
+            lua_getfield(L, -2, "reason") != LUA_TSTRING) // waits list entry name reason
+            luaL_error(L, "profile.new: a wait has a 'name' and a 'reason'");
+        w[i] = (profile_wait){.name = lua_tostring(L, -2), .reason = lua_tostring(L, -1)};
+        lua_pop(L, 3); // waits list
+    }
+    return (size_t)n;
+}
+
+static profile_kind read_kind(lua_State *L)
+{
+    static const char *const kinds[] = {"cpu", "allocation", NULL};
+    lua_getfield(L, 1, "kind");
+    int kind = luaL_checkoption(L, -1, "cpu", kinds);
+    lua_pop(L, 1);
+    return kind == 1 ? PROFILE_ALLOCATION : PROFILE_CPU;
+}
+
+/* profile.new{...} */
+static int l_new(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    lua_settop(L, 1);
+    profile_cfg cfg = {.kind = read_kind(L)};
+    lua_getfield(L, 1, "sampled");
+    cfg.sampled = lua_toboolean(L, -1);
+    lua_getfield(L, 1, "causality");
+    cfg.causality = lua_toboolean(L, -1);
+    lua_getfield(L, 1, "max_bytes");
+    lua_Integer max = luaL_optinteger(L, -1, 0);
+    luaL_argcheck(L, max >= 0, 1, "max_bytes is not negative");
+    cfg.max_bytes = (size_t)max;
+    lua_settop(L, 1);
+    builder_box *x = lua_newuserdatauv(L, sizeof *x, 0); // opts box
+    *x = (builder_box){.tap = {take}};
+    luaL_setmetatable(L, TAP_TYPE);
+    profile_wait *waits;
+    cfg.n_waits = read_waits(L, &waits);
+    cfg.waits = waits;
+    err e = {0};
+    x->b = profile_builder_new(&cfg, &e);
+    if (!x->b) return host_push_err(L, &e);
+    lua_settop(L, 2);
+    return 1;
+}
+
+static void push_provider(lua_State *L, const char *name, const char *keywords, lua_Integer level)
+{
+    lua_createtable(L, 0, 3);
+    lua_pushstring(L, name);
+    lua_setfield(L, -2, "name");
+    lua_pushstring(L, keywords);
+    lua_setfield(L, -2, "keywords");
+    lua_pushinteger(L, level);
+    lua_setfield(L, -2, "level");
+}
+
+/* profile.providers{kind=, sampled=} */
+static int l_providers(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    profile_kind kind = read_kind(L);
+    lua_getfield(L, 1, "sampled");
+    bool sampled = lua_toboolean(L, -1);
+    lua_createtable(L, 2, 0);
+    if (kind == PROFILE_CPU) {
+        push_provider(L, SAMPLER, "0", 4);
+        lua_rawseti(L, -2, 1);
+        push_provider(L, RUNTIME_PROVIDER, SAMPLE_KEYWORDS, 4);
+        lua_rawseti(L, -2, 2);
+    } else { /* AllocationTick is verbose, AllocationSampled is not */
+        push_provider(L, RUNTIME_PROVIDER, sampled ? DRAWN_KEYWORDS : ALLOCATION_KEYWORDS, sampled ? 4 : 5);
+        lua_rawseti(L, -2, 1);
+    }
+    return 1;
+}
+
+/* ---- the module -------------------------------------------------------------------------------------------------- */
+
+static void make_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods)
+{
+    luaL_newmetatable(L, name); // meta
+    luaL_setfuncs(L, meta, 0);
+    if (methods) {
+        lua_newtable(L); // meta methods
+        luaL_setfuncs(L, methods, 0);
+        lua_setfield(L, -2, "__index");
+    }
+    lua_pop(L, 1);
+}
+
+int luaopen_lunette_profile(lua_State *L)
+{
+    static const luaL_Reg guard_meta[] = {{"__gc", l_guard_gc}, {NULL, NULL}};
+    static const luaL_Reg builder_meta[] = {{"__gc", l_builder_close}, {"__close", l_builder_close}, {NULL, NULL}};
+    static const luaL_Reg builder_methods[] = {
+        {"progress", l_progress}, {"build", l_build}, {"close", l_builder_close}, {NULL, NULL}};
+    static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"info", profile_lua__info},
+                                       {"frame", profile_lua__frame},
+                                       {"frames", profile_lua__frames},
+                                       {"modules", profile_lua__modules},
+                                       {"threads", profile_lua__threads},
+                                       {"types", profile_lua__types},
+                                       {"top_methods", profile_lua__top},
+                                       {"by_module", profile_lua__by_module},
+                                       {"by_namespace", profile_lua__by_namespace},
+                                       {"hot_path", profile_lua__hot_path},
+                                       {"match", profile_lua__match},
+                                       {"caller_callee", profile_lua__edges},
+                                       {"call_tree", profile_lua__tree},
+                                       {"diff", profile_lua__diff},
+                                       {"nodes", profile_lua__nodes},
+                                       {"overlay", l_overlay},
+                                       {"causality", l_causality},
+                                       {"close", l_close},
+                                       {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"new", l_new}, {"providers", l_providers}, {NULL, NULL}};
+    make_class(L, GUARD_TYPE, guard_meta, NULL);
+    make_class(L, TAP_TYPE, builder_meta, builder_methods);
+    make_class(L, PROFILE_TYPE, meta, methods);
+    luaL_newlib(L, functions);
+    _Static_assert(CLR_NAMES_RUNDOWN_KEYWORDS == 0x138, "RUNDOWN below");
+    lua_pushliteral(L, "0x138");
+    lua_setfield(L, -2, "RUNDOWN");
+    lua_pushliteral(L, "0x20138"); /* with the maps from instructions to IL */
+    lua_setfield(L, -2, "RUNDOWN_IL");
+    return 1;
+}
