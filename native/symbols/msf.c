@@ -46,7 +46,7 @@ static int gather(const sym_msf *m, const uint32_t *blocks, uint32_t n_bytes, ar
 }
 
 /* A list of numbers, aligned. */
-static const uint32_t *numbers(arena *a, slice bytes) { return arena_dup(a, bytes.p, bytes.n ? bytes.n : 1); }
+static const uint32_t *numbers(arena *a, slice bytes) { return arena_dup(a, bytes.p, bytes.n); }
 
 static int read_directory(sym_msf *m, slice raw, arena *a, err *e)
 {

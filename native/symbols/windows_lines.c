@@ -56,7 +56,7 @@ static int index_blocks(sym_windows_kept *k, slice c13, err *e)
         if (kind == C13_LINES && !keep_block(&blocks, body)) blocks.failed = true;
     }
     k->n = blocks.n / sizeof *k->blocks;
-    k->blocks = arena_dup(&k->a, blocks.p, blocks.n ? blocks.n : 1);
+    k->blocks = arena_dup(&k->a, blocks.p, blocks.n);
     if (blocks.failed || !k->blocks)
         rc = err_set(e, ERR_NO_MEMORY, "no memory for the lines of a PDB");
     else
