@@ -103,7 +103,7 @@ local function compile_one(declared, where)
   if type(p.name) ~= "string" or type(p.type) ~= "string" then error(where .. ": a parameter is { \"name\", \"type\", … }", 4) end
   p.base = p.type:gsub("%?$", "")
   if not TYPES[p.base] then error(("%s: parameter %s has the unknown type %s"):format(where, p.name, p.type), 4) end
-  p.applies, p.needed_for = set_of(p.applies_to), set_of(p.required_for)
+  p.applies, p.needed_for, p.refused = set_of(p.applies_to), set_of(p.required_for), set_of(p.refused_for)
   if declared.fields then
     p.fields = {}
     for i, field in ipairs(declared.fields) do p.fields[i] = compile_one(field, where .. "." .. p.name) end
@@ -258,7 +258,7 @@ local function read_one(p, raw, branch, in_task, out, relevant)
   local given = raw[p.name]
   if given == json.null or (relevant and not relevant[p.name]) then given = nil end
   if p.applies and branch and not p.applies[branch] then
-    if given ~= nil and p.only then
+    if given ~= nil and (p.only or p.refused and p.refused[branch]) then
       return nil, errors.invalid(p.name, ("%s belongs to %s, not to %s."):format(p.name, text.join(p.applies_to, "and"), branch))
     end
     return true

@@ -98,7 +98,7 @@ local function run(declared, ctx, args)
     kind = declared.handle, artifact = artifact, process_id = artifact.process_id, process_start = live and live.start_time,
     origin = artifact.origin, started_unix_ms = artifact.started_unix_ms, duration_ms = artifact.duration_ms,
     collector = {
-      tool = "collect_events",
+      tool = declared.tool or "collect_events",
       arguments = { kind = declared.kind, processId = live and live.pid or nil, traceFilePath = args.traceFilePath },
     },
   }
@@ -226,15 +226,21 @@ local function complete(declared, at)
   return full
 end
 
---- Declares a collector; gives the branch of collect_events (docs/writing-collectors.md).
-M.collector = declare.constructor("collector", function(declared, at)
-  local full = complete(declared, at)
+local function branch_of(declared, full)
   return {
     kind = declared.kind, risk = declared.risk or "low", max_risk = declared.max_risk, scopes = declared.scopes or { "eventpipe" },
     task = true, data_field = declared.data_field or declared.kind, payload = declared.payload, check = declared.check,
-    description = declared.description, run = function(ctx, args) return run(full, ctx, args) end,
+    unavailable = declared.unavailable, description = declared.description, run = function(ctx, args) return run(full, ctx, args) end,
   }
-end)
+end
+
+--- Declares a collector; gives the branch of collect_events (docs/writing-collectors.md).
+M.collector = declare.constructor("collector", function(declared, at) return branch_of(declared, complete(declared, at)) end)
+
+--- The branch of another tool of ours that collects in the same way: its name is in `tool`; `unavailable` is that of a branch.
+---@param declared Collector
+---@return table branch
+function M.branch(declared) return branch_of(declared, complete(declared, declare.here())) end
 
 --- What a recording tells that holds no event at all, as an error; nil when it holds some.
 ---@param path string

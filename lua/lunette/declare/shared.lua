@@ -95,6 +95,7 @@ function M.parameter()
     { "open_enum", "boolean", note = "other words pass, too" },
     { "applies_to", "list", of = "string", note = "the branches that read it" },
     { "only", "boolean", note = "given for another branch it is an error, not ignored" },
+    { "refused_for", "list", of = "string", note = "with applies_to: given for one of these branches it is an error, not ignored" },
     { "required", "boolean", note = "must be given" }, { "required_for", "list", of = "string", note = "the branches that need it" },
     { "required_with", "string", note = "must be given with that parameter" },
     { "required_unless", "string", note = "must be given without that parameter" },

@@ -1,0 +1,54 @@
+-- SPDX-License-Identifier: MIT
+-- The kinds of collect_sample that this build does not collect: their arguments and scopes are checked as if it did, then the answer says
+-- what is missing.
+local errors = require("lunette.errors")
+local symbol_path = require("samplers.symbol_path")
+
+local M = {}
+
+local MAX_METHODS <const> = 10
+
+local function check_methods(args)
+  if not args.includeSensitiveValues then
+    return nil, errors.invalid("includeSensitiveValues", "includeSensitiveValues must be true: the values of parameters may be secret.")
+  end
+  if #args.methods < 1 or #args.methods > MAX_METHODS then
+    return nil, errors.invalid("methods", ("methods holds 1 to %d filters; got %d."):format(MAX_METHODS, #args.methods))
+  end
+  return true
+end
+
+M.off_cpu = {
+  risk = { level = "high", target_impact = "low", data_exposure = "metadata", reason = "It traces the scheduler of the whole machine." },
+  task = true, data_field = "offCpu", payload = "OffCpuSnapshot", unavailable = symbol_path.refused,
+  missing = "the scheduler is not traced by this build (it needs perf_event_open on sched:sched_switch)",
+}
+
+M.native_alloc = {
+  risk = { level = "high", target_impact = "moderate", data_exposure = "metadata", reason = "It puts probes into the C library." },
+  task = true, data_field = "nativeAlloc", payload = "NativeAllocSample",
+  missing = "this build puts no uprobes on malloc, calloc and realloc",
+}
+
+M.native_lock_contention = {
+  risk = { level = "high", target_impact = "moderate", data_exposure = "metadata", reason = "It puts probes into the C library." },
+  task = true, data_field = "nativeLockContention", payload = "NativeLockContentionSample",
+  missing = "this build puts no uprobes on pthread_mutex_lock and pthread_mutex_unlock",
+}
+
+M.method_params = {
+  scopes = { "eventpipe", "sensitive-parameter-read" },
+  risk = {
+    level = "critical", target_impact = "high", data_exposure = "secrets", reason = "It instruments methods and reads their parameters.",
+    side_effects = { "loads a profiler into the target for the window" },
+  },
+  task = true, data_field = "methodParams", payload = "MethodParamsCapture", check = check_methods,
+  missing = "this build has no profiler that captures parameters, whatever Diagnostics:AllowMethodParameterCapture says",
+}
+
+M.cpu_efficiency = {
+  risk = "moderate", task = true, data_field = "cpuEfficiency", payload = "CpuEfficiencySnapshot",
+  missing = "this build does not read the hardware counters of the processor",
+}
+
+return M
