@@ -21,7 +21,8 @@ usage: lunette docs [PAGE] [--site DIR]... [-o DIR]
 Writes the reference in Markdown: all tools, collectors, views, rules, signals, hint rules and playbooks that are installed here, those of
 the site folders included, and the words that declare them. Without a page the list of pages.
 
-  PAGE               tools, collectors, views, rules, signals, hints, playbooks, redaction, event-sources, declarations, or all
+  PAGE               tools, collectors, views, rules, signals, hints, playbooks, redaction, event-sources, waits, declarations,
+                     or all
   -o DIR             one file a page, into that folder
   --annotations DIR  write files for the Lua language server (LuaLS) instead: an editor then completes and checks site scripts
   --site DIR         a folder of site scripts; may be given several times

@@ -27,12 +27,15 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field message string         of the progress reports
 ---@field process TargetProcess?  the one behind open.pid
 ---@field priced boolean?        measure what it costs, though it has no program
+---@field stop_ms integer?        how long it may take to drain; default STOP_MS
 ---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
 
 ---@class WindowResult
 ---@field ended "deadline"|"stream-end"|"interrupted"|"finished"|"event-limit"   finished: the early end that the program asks for
 ---@field elapsed_ms integer
 ---@field started_unix_ms integer
+---@field open_ms number         from the wish for the session to its answer
+---@field drain_ms number        from its stop to the end of what came
 ---@field summary table          of the source, see docs/native-api.md
 ---@field lives boolean?         the process still runs although its stream ended
 ---@field stopped integer?       the process, which stands still: SIGSTOP, or a debugger holds it
@@ -70,9 +73,9 @@ local function read(source, spec, started_ms)
 end
 
 --- What came between the stop and the end of the stream.
-local function drain(source, on_event)
+local function drain(source, on_event, stop_ms)
   while true do
-    local batch, err = source:next(M.STOP_MS)
+    local batch, err = source:next(stop_ms)
     if not batch then return err.kind == "Cancelled" and err or nil end
     feed(batch, on_event)
   end
@@ -112,10 +115,11 @@ end
 function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; MAX_EVENTS bounds it
   local meter <close> = (spec.open.program or spec.priced) and cost.start(spec.open.pid)
+  local asked_ns, stop_ms = loop.now_ns(), spec.stop_ms or M.STOP_MS
   local source <close>, open_err = events.open(spec.open)
   if not source then return nil, open_err end
   if meter then meter:opened() end
-  local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
+  local started_ms, started_unix_ms, open_ms = loop.now_ms(), loop.unix_ms(), (loop.now_ns() - asked_ns) / 1e6
   local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
 
   local beside <close> = spec.beside and spec.beside(source) or nil
@@ -124,10 +128,12 @@ function M.run(ctx, spec)
   local elapsed = loop.now_ms() - started_ms
   if meter then meter:window_end() end
   local summary
-  summary, err = source:stop(M.STOP_MS)
+  local stopped_ns = loop.now_ns()
+  summary, err = source:stop(stop_ms)
   if not summary then return nil, err end
-  err = drain(source, spec.on_event)
+  err = drain(source, spec.on_event, stop_ms)
   if err then return nil, err end
+  local drain_ms = (loop.now_ns() - stopped_ns) / 1e6
   local reduced
   if beside then beside:settle() end
   if spec.open.program then
@@ -138,6 +144,7 @@ function M.run(ctx, spec)
     cost = meter and meter:finish(summary, spec.open.path and summary.duration_ns // 1000000 or elapsed),
     lives = ended == "stream-end" and spec.open.pid ~= nil and lives(spec.process or { pid = spec.open.pid }),
     stopped = stopped(summary, spec.open), reduced = reduced, ended = ended, elapsed_ms = elapsed, summary = summary,
+    open_ms = open_ms, drain_ms = drain_ms,
     started_unix_ms = summary.start_unix_ns and summary.start_unix_ns // 1000000 or started_unix_ms,
   }
 end

@@ -25,7 +25,8 @@ local FRAMEWORK <const> = { -- frames of these are not where a declaration stand
 M.strict = false
 
 --- The words of a declaration: the kind, and the module whose call makes one. The order is that of the reference.
-M.KINDS = { "tool", "collector", "view", "signal", "rule", "hint_rule", "redaction", "event_sources" }
+M.KINDS = { "tool", "collector", "view", "signal", "rule", "hint_rule", "redaction", "event_sources",
+  "waits" }
 
 ---@class Declared
 ---@field kind string

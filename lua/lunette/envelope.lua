@@ -24,7 +24,10 @@ local SIGNAL_ORDER <const> = { __order = { "signal", "summary", "salience", "buc
 
 --- Signals as they go out: those that lead, then the most salient first, bounded, with the handle in their buckets; nil when nothing
 --- stands out.
-local function ranked(signals, handle)
+---@param signals table[]?
+---@param handle Handle?
+---@return table?
+function M.signals(signals, handle)
   if not signals or #signals == 0 then return nil end
   local list, leads = {}, {}
   for i, s in ipairs(signals) do
@@ -72,7 +75,7 @@ function M.build(a)
     error = a.error and setmetatable({ kind = a.error.kind, message = a.error.message, detail = a.error.detail }, ERROR_ORDER),
     handle = handle and handle.id, handleExpiresAt = handle and numbers.iso(handle.expires_unix_ms),
     handleExpiresInSeconds = handle and handles.seconds_left(handle),
-    resolvedProcess = process, signals = ranked(a.signals, handle), safety = a.safety, safetyWarnings = a.warnings,
+    resolvedProcess = process, signals = M.signals(a.signals, handle), safety = a.safety, safetyWarnings = a.warnings,
     safetyApproval = a.approval, childSafety = a.children and json.array(a.children), cancelled = a.cancelled or false,
   }, ORDER)
 end

@@ -295,15 +295,20 @@ end
 ---@param entry table
 ---@param opts table
 ---@param comparable fun(artifact: table): Comparable
+---@param more? { verdict: (fun(mode: string): string?, string?), narrative: string? }   verdict: one that the evidence forces, and why, nil
+---  when the metrics decide; narrative: goes behind the headline in the summary
 ---@return table? payload, table? extras_or_err
-function M.view(entry, opts, comparable)
+function M.view(entry, opts, comparable, more)
   local entries, err = M.captures(entry, opts)
   if not entries then return nil, err end
   local comparables, order = {}, {}
   for i, e in ipairs(entries) do comparables[i], order[i] = comparable(e.artifact), e.id end
   local mode = opts.mode or "trend"
   local full = M.compare(entry.kind, comparables, opts, { "Captures in this order: " .. table.concat(order, ", ") .. "." })
-  local extras = { summary = ("%s: %s"):format(full.verdict, full.headline) }
+  local forced, why
+  if more and more.verdict then forced, why = more.verdict(mode) end
+  if forced then full.verdict, full.notes[#full.notes + 1] = forced, why end
+  local extras = { summary = ("%s: %s%s"):format(full.verdict, full.headline, more and more.narrative or "") }
   local too_large = #json.encode(full) > M.INLINE_BYTES
   if opts.depth ~= "compact" and not too_large then return full, extras end
   local uri = too_large and "journey://diff/" .. keep(full, entry).id or nil

@@ -29,6 +29,7 @@ M.PAGES = {
     name = "event-sources", title = "Event sources", note = "Names on the allowlist, beside the built-in ones.",
     render = things.event_sources,
   },
+  { name = "waits", title = "Wait names", note = "Methods at which threads are known to wait.", render = things.waits },
   {
     name = "declarations", title = "Declarations", note = "The words of site files, field by field.",
     render = function() return words.render(declare) end,

@@ -118,12 +118,13 @@ local function generation() return require("lunette.rules.index").generation() e
 ---@param artifact table
 ---@param handle_id string?
 ---@param own table[]?        of the collector
+---@param place "answer"|"resource"|nil   where they are told: some only in the resource of a capture; default answer
 ---@return table[]
-function M.of_capture(kind, artifact, handle_id, own)
+function M.of_capture(kind, artifact, handle_id, own, place)
   local list, seen = {}, {}
   for i, signal in ipairs(own or {}) do list[i], seen[signal.signal] = signal, true end
   for _, entry in ipairs(by_handle(generation())[kind] or {}) do
-    if not seen[entry.value.id] then
+    if not seen[entry.value.id] and (place == "resource" or not entry.value.resource_only) then
       for _, signal in ipairs(entry.value.of(artifact, handle_id, kind)) do list[#list + 1] = signal end
     end
   end

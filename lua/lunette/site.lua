@@ -18,7 +18,8 @@ M.ROOMS = {
   { name = "collectors", kind = "collector" }, { name = "views", kind = "view", deep = true },
   { name = "signals", kind = "signal", several = true },
   { name = "rules", kind = "rule", several = true }, { name = "hints", kind = "hint_rule", several = true },
-  { name = "redaction", kind = "redaction" }, { name = "event-sources", kind = "event_sources" }, { name = "tools", kind = "tool" },
+  { name = "redaction", kind = "redaction" }, { name = "event-sources", kind = "event_sources" }, { name = "waits", kind = "waits" },
+  { name = "tools", kind = "tool" },
   { name = "playbooks", kind = "playbook", ending = "md" },
 }
 M.ROOM = {}

@@ -4,6 +4,7 @@
 local signal = require("lunette.signal")
 
 local UNKNOWN <const> = "<unknown>"
+local RANDOM <const>, TICKS <const> = "allocations-sampled-snapshot", "allocation-sample" -- kinds of handles
 
 local MAX_SPOKEN <const> = 120 -- bytes of a name from the target within a sentence
 
@@ -12,18 +13,42 @@ local function spoken(name)
   return name:sub(1, utf8.offset(name, 0, MAX_SPOKEN - 2) - 1) .. "..." -- a cut never splits a character
 end
 
-local function grouping(noun, rows_of)
-  return function(artifact, self)
-    local buckets, total = {}, artifact.total
-    for _, row in ipairs(rows_of(artifact)) do
-      local key = row.name or row.method
+-- Bytes by name, most first; all bytes; samples.
+local types <const> = {
+  [RANDOM] = function(artifact)
+    local rows = {}
+    for i, t in ipairs(artifact.types) do rows[i] = { name = t.name, bytes = t.estimate.bytes } end
+    return rows, artifact.total.bytes, artifact.total.samples
+  end,
+  [TICKS] = function(artifact)
+    local rows = {}
+    for i, t in ipairs(artifact.types) do rows[i] = { name = t.type, bytes = t.bytes } end
+    return rows, artifact.info.bytes, artifact.info.samples
+  end,
+}
+local sites <const> = {
+  [RANDOM] = function(artifact)
+    local rows = {}
+    for i, s in ipairs(artifact.sites) do rows[i] = { name = s.method, bytes = s.estimate.bytes } end
+    return rows, artifact.total.bytes, artifact.total.samples
+  end,
+  [TICKS] = function(artifact)
+    local rows = {}
+    for i, s in ipairs(artifact.sites) do rows[i] = { name = s.method, bytes = s.exclusive_bytes } end
+    return rows, artifact.info.bytes, artifact.info.samples
+  end,
+}
+
+local function grouping(noun, by_kind)
+  return function(artifact, self, kind)
+    local buckets = {}
+    local rows, total, samples = by_kind[kind](artifact)
+    for _, row in ipairs(rows) do
       if #buckets == self.buckets then break end
-      if key and key ~= UNKNOWN then
-        buckets[#buckets + 1] = { key = spoken(key), magnitude = row.estimate.bytes, unit = "bytes" }
-      end
+      if row.name ~= UNKNOWN then buckets[#buckets + 1] = { key = spoken(row.name), magnitude = row.bytes, unit = "bytes" } end
     end
-    local share = #buckets > 0 and total.bytes > 0 and buckets[1].magnitude / total.bytes or 0
-    if share < self.emit_at or total.samples < self.limits.min_samples then return nil end
+    local share = #buckets > 0 and total > 0 and buckets[1].magnitude / total or 0
+    if share < self.emit_at or samples < self.limits.min_samples then return nil end
     return {
       salience = share, buckets = buckets,
       summary = ("The %s %s made about %.0f %% of the allocated bytes."):format(noun, buckets[1].key, math.min(1, share) * 100),
@@ -34,15 +59,15 @@ end
 -- emit_at: share of the leading one. min_samples: below, the leading share is off by a factor of its own size.
 return {
   signal {
-    id = "allocations.by-type", handle = "allocations-sampled-snapshot", order = 10,
+    id = "allocations.by-type", handle = { RANDOM, TICKS }, order = 10,
     emit_at = 0.3, limits = { min_samples = 20 },
-    of = grouping("type", function(artifact) return artifact.types end),
-    next = { view = "summary", reason = "See all types with their bounds." },
+    of = grouping("type", types),
+    next = { view = { [RANDOM] = "summary", [TICKS] = "top-methods" }, reason = "See more of what was allocated." },
   },
   signal {
-    id = "allocations.by-site", handle = "allocations-sampled-snapshot", order = 20,
+    id = "allocations.by-site", handle = { RANDOM, TICKS }, order = 20,
     emit_at = 0.3, limits = { min_samples = 20 },
-    of = grouping("call site", function(artifact) return artifact.sites end),
-    next = { view = "bySite", reason = "See all call sites with their stacks." },
+    of = grouping("call site", sites),
+    next = { view = { [RANDOM] = "bySite", [TICKS] = "call-tree" }, reason = "See the call sites with their stacks." },
   },
 }

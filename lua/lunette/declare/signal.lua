@@ -20,6 +20,7 @@ return {
         { "reason", "string", required = true }, { "arguments", "map" },
       },
     },
+    { "resource_only", "boolean", note = "is told in the resource of a capture only, not in the answer of its collector" },
     { "order", "number", note = "its place among the signals of the same handle" },
     { "note", "string", note = "one sentence for the reference" },
   },

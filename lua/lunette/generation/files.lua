@@ -108,7 +108,7 @@ end
 ---@return string?
 function M.helper(name)
   local room = name:match("^(%l+)%.[%w_.+-]+$")
-  if room ~= "collectors" and room ~= "views" and room ~= "signals" then return nil end
+  if room ~= "collectors" and room ~= "views" and room ~= "signals" and room ~= "samplers" then return nil end
   local path = ("%s/lua/%s.lua"):format(sys.home, (name:gsub("%.", "/")))
   return fs.stat(path) and path or nil
 end

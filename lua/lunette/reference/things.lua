@@ -140,4 +140,18 @@ end
 M.redaction = listed("redaction")
 M.event_sources = listed("event-sources")
 
+--- The names of waits, a table for each file.
+---@param generation Generation
+function M.waits(generation)
+  local out = {}
+  for _, value in ipairs(generation:list("waits")) do
+    local d, rows = md.declared(value), {}
+    for i, r in ipairs(d.reasons) do rows[i] = { r.reason, md.codes(r.names) } end
+    md.add(out, ("## %s"):format(md.place(value) or "the product"), "")
+    if d.note then md.add(out, d.note, "") end
+    md.add(out, md.table({ "Label", "Methods" }, rows), "")
+  end
+  return out
+end
+
 return M

@@ -69,7 +69,7 @@ describe("lunette docs", function()
     local names = fs.list(dir .. "/ref")
     table.sort(names)
     assert.equal("README.md", names[1])
-    assert.equal(11, #names)
+    assert.equal(12, #names)
     done_with()
   end)
 end)
@@ -81,7 +81,7 @@ describe("lunette docs --annotations", function()
     assert.equal(0, done.code, done.stderr)
     local body = assert(fs.read(dir .. "/words.lua", 1000000))
     assert.is_function(load(body))
-    for word in ("tool collector view signal rule hint_rule redaction event_sources extend disable"):gmatch("%S+") do
+    for word in ("tool collector view signal rule hint_rule redaction event_sources waits extend disable"):gmatch("%S+") do
       assert.is_truthy(body:find("\nfunction " .. word .. "(", 1, true), word)
     end
     assert.matches('%-%-%-@field confidence "low"|"medium"|"high"', body)

@@ -1,0 +1,72 @@
+-- SPDX-License-Identifier: MIT
+-- allocation: what is allocated and where, from the ticks that the runtime gives about each 100 KB.
+local allocated = require("samplers.allocated")
+local capture = require("samplers.capture")
+local collector = require("lunette.collector")
+local event_names = require("collectors.event_names")
+local json = require("lunette.json")
+local numbers = require("lunette.numbers")
+local sources = require("samplers.sources")
+
+local TOP <const> = 25
+local FEW <const> = 20 -- ticks: below, the order of types is chance
+
+local ORDER <const> = { __order = {
+  "processId", "startedAt", "duration", "totalEvents", "totalBytes", "topByBytes", "topByCount", "topBySite", "notes", "cost",
+} }
+
+local function add_notes(artifact, live)
+  local notes, info = artifact.notes, artifact.info
+  if info.samples == 0 then
+    notes[#notes + 1] = live and "NoTicks: the runtime tells of about each 100 KB that is allocated, and none was full within the window."
+      or "NoTicks: the recording has no GC/AllocationTick event: it was made without keyword 0x1 at level 5 of the runtime's provider."
+  elseif info.samples < FEW then
+    notes[#notes + 1] = "FewTicks: one tick stands for about 100 KB, so few of them say little of types and call sites."
+  end
+  if info.samples > 0 and not artifact.named then
+    notes[#notes + 1] = "NoNames: this runtime (NativeAOT) tells neither the types nor the methods of its allocations."
+  end
+end
+
+local function collect(ctx, source, args)
+  local live = source.process
+  local artifact, err = capture.run(ctx, source, args, { kind = "allocation", message = "Sampling allocations", save_to = args.save_to })
+  if not artifact then return nil, err end
+  allocated.add(artifact)
+  sources.modules(ctx, artifact, live)
+  add_notes(artifact, live)
+  return artifact
+end
+
+local function inline(artifact, args)
+  local top = args.topN or TOP
+  return setmetatable({
+    processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
+    totalEvents = artifact.info.samples, totalBytes = artifact.info.bytes or 0,
+    topByBytes = allocated.type_rows(artifact.types, top), topByCount = allocated.type_rows(artifact.types_by_count, top),
+    topBySite = allocated.site_rows(artifact, top), notes = json.array(artifact.notes), cost = artifact.cost,
+  }, ORDER)
+end
+
+local function sentence(artifact, source)
+  local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
+  local info, seconds = artifact.info, artifact.duration_ms / 1000
+  if info.samples == 0 then return ("%s: no allocation tick in %.1f s: less than about 100 KB were allocated."):format(what, seconds) end
+  local total = ("%s allocated about %.1f MB (%d ticks) in %.1f s."):format(what, info.bytes / 1e6, info.samples, seconds)
+  if not artifact.named then
+    return total .. " NativeAOT tells neither types nor methods of them: take collect_sample(kind=\"cpu\") to see which code runs."
+  end
+  local first, site = artifact.types[1], artifact.sites[1]
+  return ("%s Most: %s (%.0f %%)%s."):format(total, event_names.spoken(first.type), 100 * first.bytes / math.max(1, info.bytes),
+    site and ("; most at %s (%.0f %%)"):format(event_names.spoken(site.method), 100 * site.exclusive_bytes / math.max(1, info.bytes)) or "")
+end
+
+return collector.branch {
+  tool = "collect_sample", kind = "allocation", handle = "allocation-sample", data_field = "allocation", payload = "AllocationSample",
+  description = "Types and call sites of allocations, from a tick about each 100 KB.",
+  risk = {
+    level = "moderate", target_impact = "low", data_exposure = "metadata",
+    reason = "The runtime tells of about each 100 KB that is allocated, with a stack; answers hold names of types and methods.",
+  },
+  collect = collect, inline = inline, summary = sentence,
+}

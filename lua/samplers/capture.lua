@@ -1,0 +1,101 @@
+-- SPDX-License-Identifier: MIT
+-- One window of samples into a profile: the session or file, the names, the phases and what they took, and what a reader should know.
+local collector = require("lunette.collector")
+local loop = require("lunette.loop")
+local measured = require("collectors.measured")
+local profile = require("lunette.profile")
+local window = require("collectors.window")
+
+local M = {}
+
+M.BUFFER_MB = 256     -- a thousand stacks a second of each thread
+M.STOP_MS = 15000     -- the rundown of a large program: a hundred thousand methods
+local NS_PER_MS <const> = 1e6
+
+---@class SampleArtifact
+---@field profile userdata         of lunette.profile
+---@field info table               its info()
+---@field modules table[]          its modules(), with mvid where their files could be read
+---@field sources table<integer, SampleSource>?   by frame
+---@field process_id integer
+---@field started_unix_ms integer
+---@field duration_ms number
+---@field notes string[]
+---@field cost table?
+---@field recorded boolean
+
+---@class CaptureSpec
+---@field kind "cpu"|"allocation"
+---@field waits? table[]
+---@field sampled? boolean
+---@field il? boolean              IL offsets, for source lines
+---@field save_to? string          the stream into this file
+---@field message string
+
+local function since(ns) return (loop.now_ns() - ns) / NS_PER_MS end
+
+local function rundown_of(spec) return spec.il and profile.RUNDOWN_IL or profile.RUNDOWN end
+
+local function open_options(source, spec, builder)
+  local open = { tap = builder, save_to = spec.save_to }
+  if source.path then
+    open.path = source.path
+  else
+    open.pid, open.buffer_mb, open.rundown = source.process.pid, M.BUFFER_MB, rundown_of(spec)
+    open.providers = profile.providers { kind = spec.kind, sampled = spec.sampled, il = spec.il }
+  end
+  return open
+end
+
+-- What the profile could not do.
+local function profile_notes(info, notes)
+  if info.dropped > 0 then
+    notes[#notes + 1] = ("SamplesDropped: the stacks of %d samples found no room; they are in <root> only."):format(info.dropped)
+  end
+  if info.cut > 0 then
+    notes[#notes + 1] = ("StacksCut: %d samples are deeper than can be kept; what is nearest to the root is missing."):format(info.cut)
+  end
+  if info.methods_dropped > 0 then
+    notes[#notes + 1] = ("MethodsDropped: %d methods were not kept, so some frames have an address for a name."):format(info.methods_dropped)
+  end
+  if info.bad > 0 then notes[#notes + 1] = ("Unreadable: %d events could not be read."):format(info.bad) end
+  if info.no_stack > 0 then
+    notes[#notes + 1] = ("NoStack: %d samples came without a stack; they are in <root> only."):format(info.no_stack)
+  end
+end
+
+--- Runs the window and builds the profile.
+---@param ctx table
+---@param source CollectorSource
+---@param args { durationSeconds: integer }
+---@param spec CaptureSpec
+---@return SampleArtifact?, table phases_or_err   phases: milliseconds of session_start, window, drain, build, names
+function M.run(ctx, source, args, spec)
+  local builder, err = profile.new { kind = spec.kind, waits = spec.waits, sampled = spec.sampled }
+  if not builder then return nil, err end
+  local run = {
+    open = open_options(source, spec, builder), duration_ms = not source.path and args.durationSeconds * 1000 or nil,
+    on_event = function() end, message = spec.message, process = source.process, priced = true, stop_ms = M.STOP_MS,
+  }
+  local done
+  done, err = window.run(ctx, run)
+  if not done then return nil, err end
+  local empty = source.path and collector.empty_recording(source.path, done.summary)
+  if empty then return nil, empty end
+  local began = loop.now_ns()
+  local built
+  built, err = builder:build()
+  if not built then return nil, err end
+  local build_ms, notes = since(began), {}
+  window.notes(done, run, notes)
+  local artifact = measured.window({ window = done, notes = notes, cost = done.cost }, source)
+  artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
+  profile_notes(artifact.info, notes)
+  artifact.close = function() built:close() end
+  return artifact, {
+    session_start = done.open_ms, window = done.elapsed_ms, drain = done.drain_ms, build = build_ms,
+    names = math.min(artifact.info.name_ms or 0, build_ms), summary = done.summary,
+  }
+end
+
+return M

@@ -1,0 +1,165 @@
+-- SPDX-License-Identifier: MIT
+-- cpu: where threads stand, from the stack samples that the runtime takes about each millisecond of every thread, running or not.
+local backend = require("samplers.backend")
+local capture = require("samplers.capture")
+local captures = require("lunette.captures")
+local collector = require("lunette.collector")
+local event_names = require("collectors.event_names")
+local json = require("lunette.json")
+local leaders = require("samplers.leaders")
+local loop = require("lunette.loop")
+local numbers = require("lunette.numbers")
+local resource = require("samplers.resource")
+local sources = require("samplers.sources")
+local symbol_path = require("samplers.symbol_path")
+local traces = require("samplers.traces")
+local waits = require("samplers.waits")
+local wire = require("samplers.wire")
+
+local SUMMARY_ROWS <const> = 3
+local EVIDENCE <const> = { backend = "EventPipeSampleProfiler", kind = "StackFrequencyWithHeuristicWaits" }
+local NS_PER_MS <const> = 1e6
+local FEW_MS <const> = 10 -- a thread that ran at all is sampled each millisecond or so
+
+local ORDER <const> = { __order = {
+  "processId", "startedAt", "duration", "totalSamples", "evidence", "selfSamples", "timings", "topHotspots", "symbolSource",
+  "exportedTracePath", "notes", "cost",
+} }
+local TIMINGS_ORDER <const> = { __order = {
+  "captureDuration", "symbolicationDuration", "sourceLineResolutionDuration", "aggregationDuration", "totalDuration",
+  "sessionStartDuration", "sessionDrainDuration", "methodInstantiationResolutionDuration",
+} }
+
+local function since(ns) return (loop.now_ns() - ns) / NS_PER_MS end
+
+-- The hottest frames by inclusive samples, as many as the handle keeps.
+local function hotspots_of(artifact, top)
+  return artifact.profile:top_methods { top = top, rank_by = "inclusive" }
+end
+
+local function own_notes(artifact, live)
+  local notes, info = artifact.notes, artifact.info
+  if info.samples == 0 then
+    notes[#notes + 1] = live and "NoSamples: no thread with managed code was sampled: the window was very short, or the process stands "
+      .. "still." or "NoSamples: the recording has no stack samples: it was made without Microsoft-DotNETCore-SampleProfiler."
+  elseif info.unresolved > 0 then
+    notes[#notes + 1] = ("Unresolved: the leaf of %d samples has no name: code without metadata, or more than one method was at its "
+      .. "address."):format(info.unresolved)
+  end
+end
+
+local function collect(ctx, source, args)
+  local live = source.process
+  local trace, err
+  if args.exportTrace and live then
+    trace, err = traces.new(live.pid)
+    if not trace then return nil, err end
+  end
+  local names = waits.current()
+  local artifact, phases = capture.run(ctx, source, args, {
+    kind = "cpu", waits = names.names, il = args.resolveSourceLines, save_to = trace and trace.path,
+    message = "Sampling stacks",
+  })
+  if not artifact then
+    if trace then trace:discard() end
+    return nil, phases
+  end
+  artifact.evidence = EVIDENCE
+  if names.dropped > 0 then
+    artifact.notes[#artifact.notes + 1] = ("WaitNames: %d names of waits were not used: a profile takes %d."):format(names.dropped, waits.MAX)
+  end
+  own_notes(artifact, live)
+  local ranked = loop.now_ns()
+  artifact.hotspots = hotspots_of(artifact, args.topN)
+  local rank_ms = since(ranked)
+  local looked_up = sources.add(ctx, artifact, args, live)
+  artifact.phases = {
+    capture = source.path and 0 or phases.session_start + phases.window + phases.drain, session_start = source.path and 0 or phases.session_start,
+    drain = source.path and 0 or phases.drain, symbols = phases.names + looked_up.modules_ms, lines = looked_up.lines_ms,
+    aggregation = phases.build - phases.names + rank_ms + (source.path and phases.window or 0),
+  }
+  if trace then
+    if phases.summary.save_problem then
+      artifact.notes[#artifact.notes + 1] = "TraceNotKept: " .. phases.summary.save_problem
+      trace:discard()
+    else
+      artifact.trace_path = trace:keep()
+    end
+  end
+  artifact.signals_resource = resource.signals
+  artifact.total_ms = since(args.asked_ns)
+  return artifact
+end
+
+local function timings(artifact)
+  local p, span = artifact.phases, numbers.timespan
+  return setmetatable({
+    captureDuration = span(p.capture), symbolicationDuration = span(p.symbols), sourceLineResolutionDuration = span(p.lines),
+    aggregationDuration = span(p.aggregation), totalDuration = span(artifact.total_ms), sessionStartDuration = span(p.session_start),
+    sessionDrainDuration = span(p.drain), methodInstantiationResolutionDuration = span(0),
+  }, TIMINGS_ORDER)
+end
+
+-- How many hotspots are inline: those that were asked for, else few at Summary.
+local function rows_inline(args)
+  if args.topN_given or args.depth ~= "Summary" then return args.topN end
+  return math.min(SUMMARY_ROWS, args.topN)
+end
+
+local function inline(artifact, args)
+  local rows = json.array({})
+  for i = 1, math.min(rows_inline(args), #artifact.hotspots) do rows[i] = wire.hotspot(artifact, artifact.hotspots[i]) end
+  return setmetatable({
+    processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
+    totalSamples = artifact.info.samples, evidence = wire.evidence(artifact), selfSamples = wire.split(artifact.info),
+    timings = timings(artifact), topHotspots = rows, exportedTracePath = artifact.trace_path, notes = json.array(artifact.notes),
+    cost = artifact.cost,
+  }, ORDER)
+end
+
+local function sentence(artifact, source)
+  local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
+  local info, rows, by_reason = artifact.info, leaders.of(artifact, 1)
+  if info.samples == 0 then return ("%s: no stack was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
+  local waiting = info.waiting > 0 and (" %.0f %% of them at a known wait (most: %s)."):format(100 * info.waiting / info.samples,
+    by_reason[1] and by_reason[1].reason or "?") or " None of them at a known wait."
+  local leader = rows[1] and (" Beside waits most often seen: %s (%.1f %%)."):format(event_names.spoken(rows[1].method),
+    100 * leaders.busy(rows[1]) / info.samples) or ""
+  return ("%s: %d stack samples of %d threads in %.1f s; they tell where threads stand, not whether they ran.%s%s%s"):format(what,
+    info.samples, info.threads, artifact.duration_ms / 1000, waiting, leader,
+    info.samples < FEW_MS and " So few say little: take a longer window." or "")
+end
+
+local function source(ctx, args)
+  args.asked_ns = loop.now_ns()
+  local found, err = collector.source(ctx, args)
+  if not found then return nil, err end
+  err = found.process and backend.unfit(found.process, args.cpuBackend)
+  if err then return nil, err end
+  return found
+end
+
+local branch <const> = collector.branch {
+  tool = "collect_sample", kind = "cpu", handle = "cpu-sample", data_field = "cpu", payload = "CpuSample",
+  description = "Stack samples of all threads with managed code, about one a millisecond each.",
+  risk = function(_, args)
+    return (args.cpuBackend == "Os" or args.resolveMethodInstantiations) and backend.HIGH or backend.MODERATE
+  end,
+  max_risk = backend.HIGH, check = backend.check, source = source, collect = collect, inline = inline, summary = sentence,
+  unavailable = function(ctx, args) return symbol_path.refused(ctx, args) or backend.missing(args) end,
+}
+
+-- What a watch of counters may take when its threshold is crossed.
+captures.announce("cpu-sample", {
+  view = "call-tree",
+  capture = function(ctx, process)
+    local tool = require("tools.collect_sample") -- late: it requires this file
+    local call, err = tool:prepare(ctx, { kind = "cpu", processId = process.pid }, { authorised = true })
+    if not call then return nil, err end
+    local data, extras = tool:perform(ctx, call)
+    if data == nil then return nil, extras end
+    return { handle = extras.handle }
+  end,
+})
+
+return branch

@@ -1,0 +1,6 @@
+-- SPDX-License-Identifier: MIT
+-- Samples by module.
+local groups = require("samplers.views.groups")
+local view = require("lunette.view")
+
+return view { kind = "cpu-sample", name = "by-module", project = groups.of("by_module", "module") }

@@ -1,0 +1,6 @@
+-- SPDX-License-Identifier: MIT
+-- Methods by samples of their own, inclusive or running.
+local top_methods = require("samplers.views.top_methods")
+local view = require("lunette.view")
+
+return view { kind = "native-alloc-sample", name = "top-methods", project = top_methods.project }

@@ -1,0 +1,6 @@
+-- SPDX-License-Identifier: MIT
+-- Callers and callees of one method.
+local caller_callee = require("samplers.views.caller_callee")
+local view = require("lunette.view")
+
+return view { kind = "native-lock-contention-sample", name = "caller-callee", project = caller_callee.project }
