@@ -26,7 +26,7 @@ usage: lunette run [OPTION...] [--] COMMAND [ARGUMENT...]
 Starts COMMAND so that its .NET runtime waits before the first managed instruction, arms a collector, and lets it go on. The console stays
 the program's own, signals reach it, and its exit code is ours. When it has ended, the report is written to standard error.
 
-  --collect KIND    what to collect: a kind of collect_events (default startup)
+  --collect KIND    what to collect: a kind of collect_events, or cpu or allocation of collect_sample (default startup)
   --duration S      watch for S seconds (default: until the program ends); the program runs on
   -o, --output FILE write the report there; JSON when the name ends in .json
   --json            write the report as JSON
@@ -105,22 +105,35 @@ local function arguments_of(opts)
   return arguments
 end
 
-local function kinds_of(tool)
+local TOOLS <const> = { "collect_events", "collect_sample" }
+
+local function kinds_of_all()
   local names = {}
-  for _, name in ipairs(tool.branch_names) do
-    if not tool.branches[name].missing and not NEVER[name] then names[#names + 1] = name end
+  for _, tool_name in ipairs(TOOLS) do
+    local tool = app.tools[tool_name]
+    for _, name in ipairs(tool.branch_names) do
+      if not tool.branches[name].missing and not NEVER[name] then names[#names + 1] = name end
+    end
   end
   return names
 end
 
+-- The tool that collects a kind, and its branch.
+local function tool_of(kind)
+  for _, name in ipairs(TOOLS) do
+    local tool = app.tools[name]
+    if tool.branches[kind] and not NEVER[kind] then return tool, tool.branches[kind] end
+  end
+  return nil
+end
+
 --- What to do, from the options; nil, why.
 local function plan_of(opts, command)
-  local tool = app.tools.collect_events
   local kind = opts.collect or "startup"
-  local branch = tool.branches[kind]
-  if not branch or NEVER[kind] then
+  local tool, branch = tool_of(kind)
+  if not tool then
     return nil, ("there is nothing called %s to collect.%s It is one of %s"):format(text.quote(kind),
-      text.did_you_mean(kind, kinds_of(tool)), table.concat(kinds_of(tool), ", "))
+      text.did_you_mean(kind, kinds_of_all()), table.concat(kinds_of_all(), ", "))
   end
   if branch.missing then return nil, ("%s cannot be collected: %s"):format(kind, branch.missing) end
   local seconds = opts.duration and math.tointeger(tonumber(opts.duration))

@@ -2,6 +2,7 @@
 -- The entries of collect_batch: which may be, how they run together, and what only a batch can tell.
 local lazy = require("lunette.lazy")
 local counters_inline = lazy("collectors.batch.counters")
+local digest = lazy("collectors.batch.digest")
 local errors = require("lunette.errors")
 local fanout = require("lunette.fanout")
 local gen2 = require("collectors.batch.gen2")
@@ -23,7 +24,7 @@ local EXCLUDED <const> = {
   distributed_trace = "it works on attached Pods", replica_counters = "it works on attached Pods",
   ["method-params"] = "it needs an approval of its own: call collect_sample(kind=\"method-params\")",
 }
--- The samplers of the contract: known before their tool is there.
+-- The samplers that may be an entry.
 local SAMPLERS <const> = { "cpu", "off_cpu", "allocation", "native-alloc", "native-lock-contention", "cpu-efficiency" }
 
 local REPORT_ORDER <const> = { __order = {
@@ -208,9 +209,11 @@ function M.run(ctx, args)
   end
   local rows = {}
   for i, entry in ipairs(args.requests) do rows[i] = entry_row(entry, results[i], args.depth) end
+  local cpu, ticks = index_of(args.requests, SAMPLE, "cpu"), index_of(args.requests, SAMPLE, "allocation")
   return setmetatable({
     processId = target.pid, durationSeconds = args.durationSeconds, results = json.array(rows),
     gen2Evidence = both and gen2.evidence(results[counters], results[gc]) or nil,
+    investigationDigest = digest.of(cpu and results[cpu], ticks and results[ticks]),
   }, REPORT_ORDER), {
     summary = sentence(args, target, results), process = target, hints = next_steps(args, results), signals = all_signals(results),
   }

@@ -56,7 +56,8 @@ local function profile_notes(info, notes)
     notes[#notes + 1] = ("StacksCut: %d samples are deeper than can be kept; what is nearest to the root is missing."):format(info.cut)
   end
   if info.methods_dropped > 0 then
-    notes[#notes + 1] = ("MethodsDropped: %d methods were not kept, so some frames have an address for a name."):format(info.methods_dropped)
+    notes[#notes + 1] = ("MethodsDropped: %d methods were not kept, so some frames have an address for a name.")
+      :format(info.methods_dropped)
   end
   if info.bad > 0 then notes[#notes + 1] = ("Unreadable: %d events could not be read."):format(info.bad) end
   if info.no_stack > 0 then

@@ -140,6 +140,7 @@ end
 
 local function method_comparable(artifact)
   local keys, info = {}, artifact.info
+  local measured = artifact.evidence and artifact.evidence.kind == MEASURED
   for _, row in ipairs(artifact.profile:top_methods { top = KEYS, rank_by = "exclusive" }) do
     if row.exclusive > 0 then keys[row.module .. "!" .. wire.name(row.method)] = numbers.round(percent(artifact, row), 4) end
   end
@@ -147,8 +148,7 @@ local function method_comparable(artifact)
     metrics = {
       { name = "samplesPerSecond", unit = "1/s", value = info.samples / seconds(artifact) },
       { name = "threads", value = info.threads },
-      { name = "runningPercent", unit = "%", value = artifact.evidence and artifact.evidence.kind == MEASURED and share(artifact, info.running)
-        or nil },
+      { name = "runningPercent", unit = "%", value = measured and share(artifact, info.running) or nil },
       { name = "waitingPercent", unit = "%", value = share(artifact, info.waiting) },
       { name = "unknownPercent", unit = "%", value = share(artifact, info.unknown) },
     }, keys = keys,

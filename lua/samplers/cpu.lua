@@ -16,7 +16,7 @@ local traces = require("samplers.traces")
 local waits = require("samplers.waits")
 local wire = require("samplers.wire")
 
-local SUMMARY_ROWS <const> = 3
+local SUMMARY_ROWS <const>, TOP <const> = 3, 25
 local EVIDENCE <const> = { backend = "EventPipeSampleProfiler", kind = "StackFrequencyWithHeuristicWaits" }
 local NS_PER_MS <const> = 1e6
 local FEW_MS <const> = 10 -- a thread that ran at all is sampled each millisecond or so
@@ -32,12 +32,7 @@ local TIMINGS_ORDER <const> = { __order = {
 
 local function since(ns) return (loop.now_ns() - ns) / NS_PER_MS end
 
--- The hottest frames by inclusive samples, as many as the handle keeps.
-local function hotspots_of(artifact, top)
-  return artifact.profile:top_methods { top = top, rank_by = "inclusive" }
-end
-
-local function own_notes(artifact, live)
+local function own_notes(artifact, live, names)
   local notes, info = artifact.notes, artifact.info
   if info.samples == 0 then
     notes[#notes + 1] = live and "NoSamples: no thread with managed code was sampled: the window was very short, or the process stands "
@@ -46,48 +41,49 @@ local function own_notes(artifact, live)
     notes[#notes + 1] = ("Unresolved: the leaf of %d samples has no name: code without metadata, or more than one method was at its "
       .. "address."):format(info.unresolved)
   end
+  if names.dropped > 0 then
+    notes[#notes + 1] = ("WaitNames: %d names of waits were not used: a profile takes %d."):format(names.dropped, waits.MAX)
+  end
+end
+
+-- What the phases of the capture, and those behind it, took. A recording has no session: reading it is part of making the tree.
+local function phases_of(phases, rank_ms, looked_up, live)
+  return {
+    capture = live and phases.session_start + phases.window + phases.drain or 0, session_start = live and phases.session_start or 0,
+    drain = live and phases.drain or 0, symbols = phases.names + looked_up.modules_ms, lines = looked_up.lines_ms,
+    aggregation = phases.build - phases.names + rank_ms + (live and 0 or phases.window),
+  }
+end
+
+-- Keeps the file of the stream, unless it could not be written.
+local function keep_trace(artifact, trace, problem)
+  if not problem then
+    artifact.trace_path = trace:keep()
+    return
+  end
+  artifact.notes[#artifact.notes + 1] = "TraceNotKept: " .. problem
+  trace:discard()
 end
 
 local function collect(ctx, source, args)
-  local live = source.process
-  local trace, err
+  local live, trace, err = source.process, nil, nil
   if args.exportTrace and live then
     trace, err = traces.new(live.pid)
     if not trace then return nil, err end
   end
   local names = waits.current()
   local artifact, phases = capture.run(ctx, source, args, {
-    kind = "cpu", waits = names.names, il = args.resolveSourceLines, save_to = trace and trace.path,
+    kind = "cpu", waits = names.names, il = args.resolveSourceLines, save_to = trace and trace.path or args.save_to,
     message = "Sampling stacks",
   })
-  if not artifact then
-    if trace then trace:discard() end
-    return nil, phases
-  end
+  if not artifact then return nil, phases end
   artifact.evidence = EVIDENCE
-  if names.dropped > 0 then
-    artifact.notes[#artifact.notes + 1] = ("WaitNames: %d names of waits were not used: a profile takes %d."):format(names.dropped, waits.MAX)
-  end
-  own_notes(artifact, live)
+  own_notes(artifact, live, names)
   local ranked = loop.now_ns()
-  artifact.hotspots = hotspots_of(artifact, args.topN)
-  local rank_ms = since(ranked)
-  local looked_up = sources.add(ctx, artifact, args, live)
-  artifact.phases = {
-    capture = source.path and 0 or phases.session_start + phases.window + phases.drain, session_start = source.path and 0 or phases.session_start,
-    drain = source.path and 0 or phases.drain, symbols = phases.names + looked_up.modules_ms, lines = looked_up.lines_ms,
-    aggregation = phases.build - phases.names + rank_ms + (source.path and phases.window or 0),
-  }
-  if trace then
-    if phases.summary.save_problem then
-      artifact.notes[#artifact.notes + 1] = "TraceNotKept: " .. phases.summary.save_problem
-      trace:discard()
-    else
-      artifact.trace_path = trace:keep()
-    end
-  end
-  artifact.signals_resource = resource.signals
-  artifact.total_ms = since(args.asked_ns)
+  artifact.hotspots = artifact.profile:top_methods { top = args.topN, rank_by = "inclusive" }
+  artifact.phases = phases_of(phases, since(ranked), sources.add(ctx, artifact, args, live), live)
+  if trace then keep_trace(artifact, trace, phases.summary.save_problem) end
+  artifact.signals_resource, artifact.total_ms = resource.signals, since(args.asked_ns)
   return artifact
 end
 
@@ -131,7 +127,7 @@ local function sentence(artifact, source)
 end
 
 local function source(ctx, args)
-  args.asked_ns = loop.now_ns()
+  args.asked_ns, args.topN = loop.now_ns(), args.topN or TOP
   local found, err = collector.source(ctx, args)
   if not found then return nil, err end
   err = found.process and backend.unfit(found.process, args.cpuBackend)

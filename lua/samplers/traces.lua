@@ -20,7 +20,8 @@ function Trace:discard()
   if self.done then return end
   self.done = true
   local ok, err = fs.remove(self.path)
-  if not ok and fs.stat(self.path) then log.warning("traces", "a trace could not be removed", { path = self.path, error = tostring(err) }) end
+  if ok or not fs.stat(self.path) then return end
+  log.warning("traces", "a trace could not be removed", { path = self.path, error = tostring(err) })
 end
 Trace.__close = Trace.discard
 

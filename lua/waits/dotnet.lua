@@ -20,7 +20,10 @@ return waits {
     { reason = "ThreadPool worker idle wait", names = { "System.Threading.LowLevelLifoSemaphore.*" } },
     {
       reason = "ResetEvent.Wait",
-      names = { "System.Threading.ManualResetEventSlim.Wait*", "System.Threading.CountdownEvent.Wait*", "System.Threading.Barrier.SignalAndWait", "System.Threading.Barrier.DiscontinuousWait" },
+      names = {
+        "System.Threading.ManualResetEventSlim.Wait*", "System.Threading.CountdownEvent.Wait*",
+        "System.Threading.Barrier.SignalAndWait", "System.Threading.Barrier.DiscontinuousWait",
+      },
     },
     { reason = "Semaphore.Wait", names = { "System.Threading.SemaphoreSlim.Wait*" } },
     {

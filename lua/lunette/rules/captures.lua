@@ -72,21 +72,23 @@ function M.of_recording(kind, path, arguments)
   }
 end
 
--- The kind of collect_events that makes captures of a kind of handle.
+local COLLECTORS <const> = { collect_events = true, collect_sample = true }
+
+-- The tool and its kind that make captures of a kind of handle.
 local function collector_of(handle)
   local kind = kinds.get(handle)
   local made_by = kind and kind.collector
-  if not made_by or made_by.tool ~= "collect_events" then return nil end
-  return made_by.arguments and made_by.arguments.kind or handle
+  if not made_by or not COLLECTORS[made_by.tool] then return nil end
+  return made_by.tool, made_by.arguments and made_by.arguments.kind or handle
 end
 
 -- The artifact of a further kind of handle, from a process or a recording; or nil and why not.
 local function other(handle, source, seconds)
-  local kind = collector_of(handle)
-  if not kind then return nil, "no collector makes captures of this kind" end
+  local tool, kind = collector_of(handle)
+  if not tool then return nil, "no collector makes captures of this kind" end
   local arguments = { kind = kind, traceFilePath = source.path, processId = source.process and source.process.pid }
   arguments.durationSeconds = source.process and seconds or nil
-  local call, err = prepare("collect_events", arguments)
+  local call, err = prepare(tool, arguments)
   if not call then return nil, tostring(err.message) end
   if source.process and HARMFUL[call.risk] then return nil, "not captured: its risk is " .. call.risk end
   local data, extras = call.run()

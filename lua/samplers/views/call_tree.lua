@@ -36,7 +36,8 @@ local function root_of(artifact, filter)
   if not filter or filter == "" then return nil end
   local found = artifact.profile:match(filter, 1)
   if found[1] then return found[1] end
-  return false, errors.new("NotFound", ("No method of this capture contains %s."):format(text.quote(filter)), { detail = filter, hints = {} })
+  return false, errors.new("NotFound", ("No method of this capture contains %s."):format(text.quote(filter)),
+    { detail = filter, hints = {} })
 end
 
 --- What the view answers.

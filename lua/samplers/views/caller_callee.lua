@@ -21,7 +21,8 @@ end
 local function focus_of(artifact, filter)
   local found = artifact.profile:match(filter, M.CANDIDATES)
   if #found == 0 then
-    return nil, errors.new("NotFound", ("No method of this capture contains %s."):format(text.quote(filter)), { detail = filter, hints = {} })
+    return nil, errors.new("NotFound", ("No method of this capture contains %s."):format(text.quote(filter)),
+      { detail = filter, hints = {} })
   end
   if (found.all or #found) == 1 then return found[1] end
   for _, row in ipairs(found) do

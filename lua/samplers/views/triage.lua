@@ -35,11 +35,20 @@ local function verdict_of(artifact)
   return measured and artifact.info.samples > 0 and "on-cpu-observed" or "unclassified"
 end
 
-local function sentence(artifact, verdict, rows, waits, leaf)
-  local said = { verdict == "unclassified" and "Unclassified: these samples do not tell running from waiting." or "On-CPU samples." }
+-- What the evidence is called, and what leads by it.
+local function words_of(artifact)
+  local evidence = artifact.evidence
+  if not evidence then return "Unclassified: these are no CPU samples.", "Leader:" end
+  if evidence.kind == MEASURED then return "On-CPU samples.", "Leader:" end
+  return "Unclassified: these samples do not tell running from waiting.", "Beside known waits most often seen:"
+end
+
+local function sentence(artifact, rows, waits, leaf)
+  local what, leading = words_of(artifact)
+  local said = { what }
   if rows[1] then
-    said[#said + 1] = ("%s %s (%.1f %%)."):format(verdict == "unclassified" and "Beside known waits most often seen:" or "Leader:",
-      event_names.spoken(rows[1].method), 100 * leaders.busy(rows[1]) / math.max(1, artifact.info.samples))
+    said[#said + 1] = ("%s %s (%.1f %%)."):format(leading, event_names.spoken(rows[1].method),
+      100 * leaders.busy(rows[1]) / math.max(1, artifact.info.samples))
   end
   if waits[1] then
     said[#said + 1] = ("Most frequent known wait: %s (%s %%)."):format(waits[1].waitReason, numbers.round(waits[1].percent, 1))
@@ -68,7 +77,7 @@ function M.project(artifact, opts, entry)
     verdict = verdict, evidence = wire.evidence(artifact), selfSamples = wire.split(artifact.info),
     topBusyMethods = wire.methods(artifact, rows), waitCategories = wait_rows, hotPathLeaf = leaf and wire.method(artifact, leaf) or nil,
     hotPathDepth = leaf and #path or nil,
-  }, ORDER), { summary = sentence(artifact, verdict, rows, wait_rows, leaf), hints = { next_step(entry, rows) } }
+  }, ORDER), { summary = sentence(artifact, rows, wait_rows, leaf), hints = { next_step(entry, rows) } }
 end
 
 return M
