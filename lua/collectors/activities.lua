@@ -59,7 +59,7 @@ local function notes_of(source, asked, result, artifact)
   local function say(when, fmt, ...)
     if when then notes[#notes + 1] = fmt:format(...) end
   end
-  measured.none_recorded(notes, source, result.seen.keys, "span", "the provider " .. program.PROVIDER .. " and a specification [AS]")
+  measured.none_recorded(notes, source, result.seen.keys, "span", "the provider " .. bridge.PROVIDER .. " and a specification [AS]")
   if r.observed == 0 then notes[#notes + 1] = nothing_note(source, asked, result) end
   say(r.matching > r.retained, "RetentionLimited: the first %d of %d %s spans are kept; sums are of all. A larger %s keeps more.",
     r.retained, r.matching, asked.trace_id and "matching" or "observed", cap_name(asked))
@@ -97,14 +97,17 @@ end
 
 local function collect(ctx, source, args)
   local asked = asked_of(args)
+  local window <close> = bridge.enter(source.process and source.process.pid, program.lines(asked.sources, asked.destinations))
   local result, err = probe.run(ctx, program.new(asked), {
     process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
-    message = "Collecting activities",
+    message = "Collecting activities", bridge = window,
   })
   if not result then return nil, err end
   local empty = source.path and collector.empty_recording(source.path, result.window.summary)
   if empty then return nil, empty end
-  return artifact_of(source, asked, result)
+  local artifact = artifact_of(source, asked, result)
+  bridge.notes(artifact.notes, window, result.settings)
+  return artifact
 end
 
 local function sentence(artifact, source)
@@ -123,7 +126,7 @@ end
 
 return collector {
   kind = "activities", handle = "activities", data_field = "activities", payload = "ActivityCapture", check = check,
-  collect = bridge.watched(collect),
+  collect = collect,
   risk = {
     level = "moderate", side_effects = {
       "takes the one DiagnosticSource filter of the process while it runs", "makes the program create spans that nobody listened to",

@@ -15,6 +15,7 @@ local wire = lazy("collectors.catalog.wire")
 
 local LEVEL <const> = 4              -- Informational
 local ALL <const> = -1               -- keywords
+local NAMES_ONLY <const> = ":-"      -- of all listeners, no values
 local MAX_PROVIDERS <const> = 64
 local MAX_NAME <const> = 256
 local MAX_KINDS <const> = 4096       -- of events in one catalog
@@ -30,7 +31,7 @@ local CURATED <const> = {
       "Threading", "Compilation" },
   },
   { name = "System.Runtime", keywords = ALL },
-  { name = "Microsoft-Diagnostics-DiagnosticSource", keywords = 0x3, args = 'FilterAndPayloadSpecs=":-"' }, -- names of events, no values
+  { name = bridge.PROVIDER, keywords = 0x3, args = bridge.args { NAMES_ONLY } },
   { name = "Microsoft-Extensions-Logging", keywords = 0x8 },
   { name = "System.Threading.Tasks.TplEventSource", keywords = 0x7f },
 }
@@ -66,6 +67,14 @@ local function providers_of(names)
     seen[name:lower()] = true
   end
   return list
+end
+
+-- With sources of the caller's own the bridge is left alone, unless it is one of them.
+local function over_bridge(providers)
+  for _, p in ipairs(providers) do
+    if p.name:lower() == bridge.PROVIDER:lower() then return true end
+  end
+  return false
 end
 
 local function program(providers, names, max_events)
@@ -117,9 +126,10 @@ end
 local function collect(ctx, from, args)
   local live = from.process
   local providers = providers_of(args.providers)
+  local window <close> = bridge.enter(live and over_bridge(providers) and live.pid, { NAMES_ONLY })
   local result, err = probe.run(ctx, program(providers, args.providers, args.maxEvents), {
     process = live, path = from.path, duration_ms = args.durationSeconds * 1000, message = "Collecting names of events",
-    save_to = args.save_to,
+    save_to = args.save_to, bridge = window,
   })
   if not result then return nil, err end
   err = from.path and collector.empty_recording(from.path, result.window.summary)
@@ -133,6 +143,10 @@ local function collect(ctx, from, args)
   end
   for _, row in ipairs(artifact.catalog) do artifact.left_out = artifact.left_out - row.count end
   add_notes(artifact, live)
+  bridge.notes(artifact.notes, window)
+  if window.shared then
+    artifact.notes[#artifact.notes + 1] = "BridgeCounts: events of DiagnosticSource that the other windows asked for are counted here, too."
+  end
   return artifact
 end
 
@@ -168,14 +182,10 @@ local function payload_hint(artifact, pid)
     { kind = "event_source", providerName = first.provider, processId = pid, unsafeProvider = true })
 end
 
-local collect_all <const> = bridge.watched(collect)
-
 return collector {
   kind = "catalog", handle = "event-catalog", data_field = "catalog", payload = "EventCatalogSnapshot",
   risk = { level = "low", side_effects = { "takes the one DiagnosticSource filter of the process while it runs" } },
-  -- with sources of the caller's own the bridge is left alone
-  collect = function(ctx, source, args) return (args.providers and collect or collect_all)(ctx, source, args) end,
-  check = check, inline = inline, summary = sentence,
+  collect = collect, check = check, inline = inline, summary = sentence,
   hints = function(artifact, handle_id, pid)
     return {
       hints.new("query_snapshot", "See all kinds of events.", { handle = handle_id, view = "catalog" }, "high"),

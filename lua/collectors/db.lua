@@ -14,11 +14,11 @@ local wire = lazy("collectors.db.wire")
 local function collect(ctx, source, args)
   local settled, err = window.settle(source.process)
   if not settled then return nil, err end
-  local open <close> = bridge.enter(source.process and source.process.pid)
+  local open <close> = bridge.enter(source.process and source.process.pid, declared.LINES)
   local result
   result, err = probe.run(ctx, declared.new(args.intervalSeconds or 1), {
     process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
-    message = "Collecting database commands",
+    message = "Collecting database commands", bridge = open,
   })
   if not result then return nil, err end
   result.notes = counter_notes.of(result)

@@ -1,12 +1,15 @@
 -- SPDX-License-Identifier: MIT
--- The bridge from DiagnosticSource to events: what of which listener a target sends is one text for the whole process, and the session
--- that set it last decides, so that windows side by side take the events from each other. What can be seen of that is said in notes.
-local atomic = require("lunette.atomic")
+-- The bridge from DiagnosticSource to events. What of which listener a target sends is one specification for the whole process, which each
+-- session sets anew: windows of this server on one process share one, made of the lines of all (diagnostic_source/process.lua). What
+-- another client takes away can only be said.
+local loop = require("lunette.loop")
+local events = require("lunette.events")
 local probe = require("lunette.probe")
+local processes = require("collectors.diagnostic_source.process")
 
 local M = {}
 
-M.PROVIDER = "Microsoft-Diagnostics-DiagnosticSource"
+M.PROVIDER = processes.PROVIDER
 local KEYWORDS <const> = 0xf00000000003 -- messages and events; the high bits are the ones that every EventSource sets for itself
 local LEVEL <const> = 4
 
@@ -17,81 +20,80 @@ M.EVENTS = {
 }
 M.MESSAGE = M.PROVIDER .. "/Message"
 
+--- The argument of a session that sets lines.
+M.args = processes.args
+
 --- What a session enables.
 ---@param lines string[]   of FilterAndPayloadSpecs
 ---@return table provider
 function M.provider(lines)
-  return {
-    name = M.PROVIDER, keywords = KEYWORDS, level = LEVEL, args = ('FilterAndPayloadSpecs="%s"'):format(table.concat(lines, "\n")),
-  }
+  return { name = M.PROVIDER, keywords = KEYWORDS, level = LEVEL, args = processes.args(lines) }
 end
 
 --- How many lines were set in the window, by whomever: more than were ours means that somebody else set his.
 function M.settings(on) return probe.count { on = on, where = [[starts(Message, "DiagnosticSource: Enabling '")]] } end
 
-local windows = {} -- pid -> windows of this server over the bridge; only inside atomic
-
 ---@class BridgeWindow
----@field shared boolean   another window over the bridge of the same process was open at the same time
+---@field pid integer?       nil: a recording, nothing is shared
+---@field lines string[]     of FilterAndPayloadSpecs: what it needs
+---@field shared boolean     another window of this server over the bridge of the same process was open at the same time
+---@field settings integer   lines that this server set while it was open
+---@field gaps integer       how often another window ended meanwhile, which takes the lines away until they are set again
+---@field gap_ms integer     for how long at most, together
+---@field muted boolean      they could not be set again
+---@field open boolean       its session is
+---@field opening boolean    its session is open, or may be
 local Window = {}
 Window.__index = Window
 
-local add = atomic(function(window)
-  local list = windows[window.pid] or {}
-  for _, one in ipairs(list) do one.shared, window.shared = true, true end
-  list[#list + 1] = window
-  windows[window.pid] = list
-end)
-
-local remove = atomic(function(window)
-  local list = windows[window.pid] or {}
-  for i, one in ipairs(list) do
-    if one == window then
-      table.remove(list, i)
-      break
-    end
-  end
-  if #list == 0 then windows[window.pid] = nil end
-end)
-
-function Window:__close()
-  if self.pid then remove(self) end
+--- events.open for its session; with the lines of all windows on the process.
+function Window:open_source(open)
+  if not self.pid then return events.open(open) end
+  return self.process:open(self, open)
 end
+
+--- To be said before its session is stopped, and behind.
+function Window:stopping() self.stopping_ms = loop.now_ms() end
+function Window:stopped()
+  if not self.pid or self.left then return end
+  self.left = true
+  processes.leave(self, self.stopping_ms)
+end
+
+Window.__close = Window.stopped
 
 --- Tells that a window over the bridge of a process begins; to be closed.
 ---@param pid integer?   nil for a recording: nothing is shared
+---@param lines string[]
 ---@return BridgeWindow
-function M.enter(pid)
-  local window = setmetatable({ pid = pid, shared = false }, Window)
-  if pid then add(window) end
+function M.enter(pid, lines)
+  pid = pid or nil
+  local window = setmetatable({
+    pid = pid, lines = lines, shared = false, settings = 0, gaps = 0, gap_ms = 0, muted = false, open = false, opening = false,
+  }, Window)
+  if pid then processes.enter(window) end
   return window
 end
 
 --- Adds what took events away.
 ---@param notes string[]
 ---@param window BridgeWindow
----@param lines integer     how many this session set
----@param settings integer  how many were set
-function M.notes(notes, window, lines, settings)
+---@param settings integer?  how many lines were set, as the target says; nil: not asked for
+function M.notes(notes, window, settings)
   if not window.pid then return end
   if window.shared then
     notes[#notes + 1] = "BridgeShared: another window over DiagnosticSource (requests, db, activities, catalog) was open on this process "
-      .. "at the same time. The target sends only what the last one asked for, and nothing once one of them ended: events are missing "
-      .. "here. Run them one after another."
-  elseif settings > lines then
+      .. "at the same time. Each asked for the events of all of them"
+      .. (window.gaps > 0 and (("; when one ended the target sent none, for at most %d ms in all: single events may be missing here.")
+      :format(window.gap_ms)) or ", so none is missing here.")
+  end
+  if window.muted then
+    notes[#notes + 1] = "BridgeMuted: the target could not be asked again when another window over DiagnosticSource ended: events are "
+      .. "missing here. Run it again."
+  end
+  if settings and settings > window.settings then
     notes[#notes + 1] = "BridgeTaken: another diagnostic client set what DiagnosticSource sends while this window was open: events are "
       .. "missing here. Run it again when the other client is gone."
-  end
-end
-
---- collect(ctx, source, args) with what other windows over the bridge took away in the notes of its artifact; for kinds that do not count
---- the settings themselves.
-function M.watched(collect)
-  return function(ctx, source, args)
-    local window <close> = M.enter(source.process and source.process.pid)
-    local artifact, err = collect(ctx, source, args)
-    if artifact then M.notes(artifact.notes, window, 0, 0) end
-    return artifact, err
   end
 end
 

@@ -15,10 +15,10 @@ local DEFAULT_ROWS <const> = 100
 local DEFAULT_THRESHOLD_MS <const> = 1000
 
 local function collect(ctx, source, args)
-  local window <close> = bridge.enter(source.process and source.process.pid)
+  local window <close> = bridge.enter(source.process and source.process.pid, declared.LINES)
   local result, err = probe.run(ctx, declared.program, {
     process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
-    message = "Following requests",
+    message = "Following requests", bridge = window,
   })
   if not result then return nil, err end
   result.notes = counter_notes.of(result)

@@ -26,6 +26,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field on_event fun(event: table)
 ---@field message string         of the progress reports
 ---@field process TargetProcess?  the one behind open.pid
+---@field bridge BridgeWindow?   of a session over the bridge from DiagnosticSource
 ---@field priced boolean?        measure what it costs, though it has no program
 ---@field stop_ms integer?        how long it may take to drain; default STOP_MS
 ---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
@@ -108,6 +109,11 @@ local function stopped(summary, open)
   return stat and (stat.state == "T" or stat.state == "t") and open.pid or nil
 end
 
+local function open_of(spec)
+  if spec.bridge then return spec.bridge:open_source(spec.open) end
+  return events.open(spec.open)
+end
+
 --- Runs a window.
 ---@param ctx table
 ---@param spec WindowSpec
@@ -116,7 +122,8 @@ function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; MAX_EVENTS bounds it
   local meter <close> = (spec.open.program or spec.priced) and cost.start(spec.open.pid)
   local asked_ns, stop_ms = loop.now_ns(), spec.stop_ms or M.STOP_MS
-  local source <close>, open_err = events.open(spec.open)
+  local bridge = spec.bridge
+  local source <close>, open_err = open_of(spec)
   if not source then return nil, open_err end
   if meter then meter:opened() end
   local started_ms, started_unix_ms, open_ms = loop.now_ms(), loop.unix_ms(), (loop.now_ns() - asked_ns) / 1e6
@@ -129,7 +136,9 @@ function M.run(ctx, spec)
   if meter then meter:window_end() end
   local summary
   local stopped_ns = loop.now_ns()
+  if bridge then bridge:stopping() end
   summary, err = source:stop(stop_ms)
+  if bridge then bridge:stopped() end
   if not summary then return nil, err end
   err = drain(source, spec.on_event, stop_ms)
   if err then return nil, err end

@@ -24,7 +24,7 @@ end
 --- Runs a program over one window: `source.process` (live, for duration_ms) or `source.path` (a recorded file).
 ---@param ctx table
 ---@param program table
----@param options table   process or path, duration_ms, message, grace_ms, buffer_mb, save_to, complete, interrupted, names ("early")
+---@param options table   process or path, duration_ms, message, grace_ms, buffer_mb, save_to, complete, interrupted, names, bridge
 ---@return table? result, table? err
 function M.run(ctx, program, options) return run.run(ctx, program, options) end
 

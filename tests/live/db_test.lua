@@ -68,21 +68,23 @@ local function ef(runtime)
   h.no_session(target)
 end
 
-local function entity_framework(skip)
-  local todo, why = {}, nil
-  for _, runtime in ipairs(RUNTIMES) do
-    local built, reason = build(runtime)
-    if built then
-      todo[#todo + 1] = function()
-        ef(runtime)
-        return true
+local function on_each(case)
+  return function(skip)
+    local todo, why = {}, nil
+    for _, runtime in ipairs(RUNTIMES) do
+      local built, reason = build(runtime)
+      if built then
+        todo[#todo + 1] = function()
+          case(runtime)
+          return true
+        end
+      else
+        why = reason
       end
-    else
-      why = reason
     end
+    if #todo == 0 then skip(why) end
+    h.together(todo)
   end
-  if #todo == 0 then skip(why) end
-  h.together(todo)
 end
 
 local function sql_client(skip)
@@ -109,6 +111,75 @@ local function sql_client(skip)
   end
 end
 
+--- Three kinds over the one bridge of a process, and a fourth that comes and goes while they are open: each sees all that it asked for.
+local function side_by_side(runtime)
+  local server <close> = h.server()
+  local target <close> = start(runtime, "shop")
+  local envelopes, did = {}, nil
+  local function window(kind, seconds)
+    local given = { kind = kind, processId = target.pid, durationSeconds = seconds * h.slowness() }
+    if kind == "activities" then given.sources = { "Lunette.Shop" } end
+    local envelope = h.ok(server:call("collect_events", given))
+    h.ok(not envelope.error, runtime .. ", " .. kind .. ": " .. h.json.encode(envelope.error or {}))
+    return envelope.data[kind]
+  end
+  local over = 0
+  local function long(kind)
+    return function()
+      envelopes[kind] = window(kind, SECONDS)
+      over = over + 1
+    end
+  end
+  h.together {
+    long("requests"), long("db"), long("activities"),
+    function()
+      during.stay_open(target, 3, 500)
+      did = during.go(target)
+      window("requests", 1) -- its end takes the lines away; they have to be there again for the second go
+      h.wait_for("the session that sets the lines again", h.START_MS, function()
+        return over > 0 or during.sessions(target) == 4
+      end)
+      for name, n in pairs(during.go(target)) do did[name] = did[name] + n end
+      if over > 0 then h.too_slow() end
+    end,
+  }
+  local r, d, a = envelopes.requests, envelopes.db, envelopes.activities
+  h.eq({ did.requests, did.requests, 0 }, { r.requestsStarted, r.requestsCompleted, r.inFlightCount }, runtime .. ": requests")
+  h.eq({ did.commands, { did.commands } }, { d.totalCommands, counts(d.byCommand) }, runtime .. ": commands")
+  h.eq({ did.spans, did.spans }, { a.totalActivities, a.completedActivities }, runtime .. ": spans")
+  for kind, payload in pairs(envelopes) do
+    local notes = during.notes(payload)
+    h.ok(notes:find("BridgeShared", 1, true) and notes:find("for at most", 1, true), runtime .. ", " .. kind .. ": " .. notes)
+    h.ok(not notes:find("BridgeTaken", 1, true) and not notes:find("RequestsMissing", 1, true), runtime .. ", " .. kind .. ": " .. notes)
+  end
+  h.no_session(target)
+end
+
+--- A session of somebody else's takes the bridge: what is missing is said, and nobody is fought.
+local function taken(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "shop")
+  local answers = h.together {
+    function()
+      return h.ok(server:call("collect_events", { kind = "requests", processId = target.pid, durationSeconds = 5 * h.slowness() }))
+    end,
+    function()
+      during.stay_open(target, 1, 500)
+      local other <close> = h.ok(require("lunette.events").open {
+        pid = target.pid, providers = { require("collectors.diagnostic_source").provider { "Somebody/Else:-" } },
+      })
+      local did = during.go(target)
+      other:stop(5000)
+      return did
+    end,
+  }
+  local r = answers[1].data.requests
+  h.eq(0, r.requestsStarted, "all were taken")
+  h.ok(during.notes(r):find("BridgeTaken", 1, true) and during.notes(r):find("RequestsMissing", 1, true), during.notes(r))
+end
+
 local function nothing(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
@@ -120,6 +191,7 @@ local function nothing(skip)
 end
 
 return {
-  { "EF Core on every runtime, live and recorded", entity_framework },
-  { "the events of SqlClient, and a process without a database", h.side_by_side(sql_client, nothing) },
+  { "EF Core on every runtime, live and recorded", on_each(ef) },
+  { "requests, db and activities side by side, on every runtime", on_each(side_by_side) },
+  { "the events of SqlClient, a process without a database, a bridge that is taken", h.side_by_side(sql_client, nothing, taken) },
 }

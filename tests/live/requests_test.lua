@@ -87,7 +87,7 @@ local function over_http(skip)
   end
 end
 
-local function two_take_from_each_other(skip)
+local function two_share_the_bridge(skip)
   local built, why = h.build_target("net10.0")
   if not built then skip(why) end
   local server <close> = h.server()
@@ -97,7 +97,7 @@ local function two_take_from_each_other(skip)
   end
   local results = h.together { window("requests"), window("db") }
   for i, member in ipairs { "requests", "db" } do
-    h.ok(during.notes(results[i].data[member]):find("BridgeShared", 1, true), member .. " says that another took its events")
+    h.ok(during.notes(results[i].data[member]):find("BridgeShared", 1, true), member .. " says that it was not alone")
   end
 end
 
@@ -112,5 +112,5 @@ end
 
 return {
   { "hanging requests are listed, on every runtime", hang },
-  { "cut inline, cancelled, two at once, no server at all", h.side_by_side(over_http, two_take_from_each_other, no_server) },
+  { "cut inline, cancelled, two at once, no server at all", h.side_by_side(over_http, two_share_the_bridge, no_server) },
 }

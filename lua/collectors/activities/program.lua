@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- What the activities collector asks of the target and of the reducer engine: one event for each span that ends, by the bridge from
 -- ActivitySource to EventSource, and, when destinations are wanted, one for each outgoing HTTP request that begins.
+local bridge = require("collectors.diagnostic_source")
 local globs = require("collectors.globs")
 local probe = require("lunette.probe")
 
 local M = {}
 
-M.PROVIDER = "Microsoft-Diagnostics-DiagnosticSource"
 M.HTTP_SOURCE = "System.Net.Http"
 M.HTTP_START = "System.Net.Http.HttpRequestOut.Start"
 M.MAX_OPERATIONS = 2000 -- different operations that are told apart
@@ -14,14 +14,13 @@ M.MAX_SOURCES = 100     -- names of sources that were seen, for a filter that fi
 M.MAX_STARTS = 20000    -- starts of outgoing requests that wait for their span
 M.TEXT_MAX = 16384      -- bytes of UTF-16 kept of a text: the tags of a span are one text
 local HTTP_LISTENER <const> = "HttpHandlerDiagnosticListener"
-local KEYWORDS <const> = 0xf00000000003 -- messages and events; the high bits are the ones that every EventSource sets for itself
-local LEVEL <const> = 4
 
 local SPAN <const> = "/Stop:-TraceId;SpanId;ParentSpanId;Id;ParentId;Kind;DisplayName;StartTimeTicks=StartTimeUtc.Ticks;"
   .. "DurationTicks=Duration.Ticks;Status;StatusDescription;Tags=TagObjects.*Enumerate"
 -- The first line sends nothing; without it the client asks nobody before it makes a request.
-local HTTP <const> = HTTP_LISTENER .. "/System.Net.Http.HttpRequestOut:-\n" .. HTTP_LISTENER .. "/" .. M.HTTP_START
-  .. ":-Scheme=Request.RequestUri.Scheme;Host=Request.RequestUri.IdnHost;Port=Request.RequestUri.Port;"
+local HTTP_ASKED <const> = HTTP_LISTENER .. "/System.Net.Http.HttpRequestOut:-"
+local HTTP <const> = HTTP_LISTENER .. "/" .. M.HTTP_START .. ":-"
+  .. "Scheme=Request.RequestUri.Scheme;Host=Request.RequestUri.IdnHost;Port=Request.RequestUri.Port;"
   .. "TraceId=*Activity.TraceId;SpanId=*Activity.SpanId"
 
 local COLUMNS <const> = {
@@ -38,10 +37,10 @@ local function plain(name) return name:find("^[%w_. %-]+$") ~= nil end
 local function source_lines(patterns)
   local lines = {}
   for i, name in ipairs(patterns or { "*" }) do
-    if globs.is_pattern(name) or not plain(name) then return "[AS]*" .. SPAN end
+    if globs.is_pattern(name) or not plain(name) then return { "[AS]*" .. SPAN } end
     lines[i] = "[AS]" .. name .. SPAN
   end
-  return table.concat(lines, "\n")
+  return lines
 end
 
 --- Whether spans of HttpClient can be among those that are asked for.
@@ -52,12 +51,16 @@ function M.may_be_http(patterns)
   return false
 end
 
---- FilterAndPayloadSpecs for the bridge.
+--- The lines of FilterAndPayloadSpecs for the bridge.
 ---@param patterns string[]?
 ---@param destinations boolean
-function M.specs(patterns, destinations)
+---@return string[]
+function M.lines(patterns, destinations)
   local lines = source_lines(patterns)
-  if destinations and M.may_be_http(patterns) then lines = HTTP .. "\n" .. lines end
+  if destinations and M.may_be_http(patterns) then
+    table.insert(lines, 1, HTTP_ASKED)
+    table.insert(lines, 2, HTTP)
+  end
   return lines
 end
 
@@ -86,23 +89,24 @@ function M.new(asked)
     },
     seen = probe.group { on = "stop", by = "SourceName", max = M.MAX_SOURCES, top = M.MAX_SOURCES, keep = { n = probe.count() } },
     spans = probe.first(asked.cap, COLUMNS, { on = "stop", where = matching }),
-    alive = probe.count { on = "any" },
+    alive = probe.count { on = "any" }, settings = bridge.settings("message"),
   }
   if asked.destinations then
     keep.starts = probe.first(M.MAX_STARTS, {
       at = "@time", trace = "Arguments.TraceId", span = "Arguments.SpanId", scheme = "Arguments.Scheme", host = "Arguments.Host",
       port = "number(Arguments.Port)",
-    }, { on = "http", where = ('EventName == "%s"'):format(M.HTTP_START) .. (of_trace and " and " .. of_trace or "") })
+    }, {
+      on = "http",
+      where = ('EventName == "%s" and Arguments.Scheme != null'):format(M.HTTP_START) .. (of_trace and " and " .. of_trace or ""),
+    })
   end
   return probe.program {
     name = "activities", text_max = M.TEXT_MAX,
-    providers = {
-      {
-        name = M.PROVIDER, keywords = KEYWORDS, level = LEVEL,
-        args = ('FilterAndPayloadSpecs="%s"'):format(M.specs(asked.sources, asked.destinations)),
-      },
+    providers = { bridge.provider(M.lines(asked.sources, asked.destinations)) },
+    events = {
+      stop = bridge.PROVIDER .. "/Activity/Stop", http = bridge.PROVIDER .. "/Event", any = bridge.PROVIDER .. "/*",
+      message = bridge.MESSAGE,
     },
-    events = { stop = M.PROVIDER .. "/Activity/Stop", http = M.PROVIDER .. "/Event", any = M.PROVIDER .. "/*" },
     keep = keep,
   }
 end

@@ -61,7 +61,7 @@ function M.new(result, window, source, bridge_window)
     notes = { table.unpack(window.notes) }, cost = window.cost,
   }
   notes_of(result, source, artifact, told)
-  if source.process then bridge.notes(artifact.notes, bridge_window, #declared.LINES, result.settings) end
+  if source.process then bridge.notes(artifact.notes, bridge_window, result.settings) end
   return artifact
 end
 

@@ -90,7 +90,7 @@ local function sql_client()
   return probe.pair {
     start = "listener", stop = "listener",
     by = {
-      start = key('ends(EventName, "WriteCommandBefore")'),
+      start = key('ends(EventName, "WriteCommandBefore") and Arguments.Sql != null'),
       stop = key('ends(EventName, "WriteCommandAfter") or ends(EventName, "WriteCommandError")'),
     },
     keep = commands("@duration", { sql = "sql(start.Arguments.Sql)", server = "start.Arguments.Server", db = "start.Arguments.Db" },

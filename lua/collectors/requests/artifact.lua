@@ -2,7 +2,6 @@
 -- The requests of a window that had no end when it closed, oldest first.
 local bridge = require("collectors.diagnostic_source")
 local paths = require("collectors.web_paths")
-local declared = require("collectors.requests.program")
 
 local M = {}
 
@@ -141,7 +140,7 @@ function M.new(result, window, source, threshold_ms, bridge_window)
   end
   count_notes(source, result, artifact, notes)
   pair_notes(pair, artifact, notes, window.lost)
-  if source.process then bridge.notes(notes, bridge_window, #declared.LINES, result.settings) end
+  if source.process then bridge.notes(notes, bridge_window, result.settings) end
   return artifact
 end
 

@@ -24,12 +24,14 @@ M.LINES = {
   ("%s/%s.Stop:-ActivityId=*Activity.Id"):format(LISTENER, REQUEST),
 }
 
+local ID <const> = "coalesce(Arguments.ActivityId, Arguments.SpanId)"
+
+-- One without an id was asked for by somebody else, who wants its name only.
 local function when(suffix)
-  return ('SourceName == "%s" and EventName == "%s.%s"'):format(LISTENER, REQUEST, suffix)
+  return ('SourceName == "%s" and EventName == "%s.%s" and %s != null'):format(LISTENER, REQUEST, suffix, ID)
 end
 
 -- One kind of event is both: a start has no key as a stop, and a stop none as a start.
-local ID <const> = "coalesce(Arguments.ActivityId, Arguments.SpanId)"
 local START_KEY <const> = ("if(%s, %s, null)"):format(when("Start"), ID)
 local STOP_KEY <const> = ("if(%s, %s, null)"):format(when("Stop"), ID)
 

@@ -82,6 +82,7 @@ function M.run(ctx, program, options)
     open = open_options(program, options), duration_ms = not options.path and options.duration_ms or nil, grace_ms = options.grace_ms,
     complete = options.complete, interrupted = options.interrupted, message = options.message or ("Collecting " .. program.name),
     on_event = rows_to(program), beside = early_names(options), process = options.process,
+    bridge = options.bridge,
   }
   local done, err = window.run(ctx, spec)
   if not done then return nil, err end

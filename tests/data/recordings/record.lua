@@ -19,8 +19,8 @@ local function runtime(keywords, level) return { name = RUNTIME, keywords = keyw
 -- What the collectors of spans and log messages ask for.
 local function spans(destinations)
   return {
-    name = SPANS.PROVIDER, keywords = 0xf00000000003, level = 4,
-    args = ('FilterAndPayloadSpecs="%s"'):format(SPANS.specs(nil, destinations)),
+    name = require("collectors.diagnostic_source").PROVIDER, keywords = 0xf00000000003, level = 4,
+    args = ('FilterAndPayloadSpecs="%s"'):format(table.concat(SPANS.lines(nil, destinations), "\n")),
   }
 end
 

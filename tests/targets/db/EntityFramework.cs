@@ -40,7 +40,7 @@ internal sealed class EntityFramework(int n) : Work
     private readonly SqliteConnection _connection = Open(n);
     private static readonly ActivitySource Source = new("Lunette.Db");
 
-    private static SqliteConnection Open(int n)
+    internal static SqliteConnection Open(int n)
     {
         // "Shared" by its name: the database lives as long as this connection
         var connection = new SqliteConnection("Data Source=lunette-db;Mode=Memory;Cache=Shared");

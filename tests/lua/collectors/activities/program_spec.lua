@@ -3,9 +3,9 @@
 local globs = require("collectors.globs")
 local program = require("collectors.activities.program")
 
-local function first_lines(specs)
+local function first_lines(lines)
   local heads = {}
-  for line in specs:gmatch("[^\n]+") do heads[#heads + 1] = line:match("^[^:]+") end
+  for i, line in ipairs(lines) do heads[i] = line:match("^[^:]+") end
   return heads
 end
 
@@ -16,13 +16,13 @@ end
 
 describe("collectors.activities.program", function()
   it("asks for all sources without names, and for each by its name", function()
-    assert.same({ "[AS]*/Stop" }, first_lines(program.specs(nil, false)))
-    assert.same({ "[AS]Acme.Web/Stop", "[AS]my-service/Stop" }, first_lines(program.specs({ "Acme.Web", "my-service" }, false)))
+    assert.same({ "[AS]*/Stop" }, first_lines(program.lines(nil, false)))
+    assert.same({ "[AS]Acme.Web/Stop", "[AS]my-service/Stop" }, first_lines(program.lines({ "Acme.Web", "my-service" }, false)))
   end)
 
   it("asks for all where one is a pattern, or has a sign that the specification uses itself", function()
     for _, name in ipairs { "Acme.*", "A?me", "a/b", "a:b", "a+b", "a;b" } do
-      assert.same({ "[AS]*/Stop" }, first_lines(program.specs({ "Acme", name }, false)), name)
+      assert.same({ "[AS]*/Stop" }, first_lines(program.lines({ "Acme", name }, false)), name)
     end
   end)
 
@@ -31,13 +31,13 @@ describe("collectors.activities.program", function()
       "HttpHandlerDiagnosticListener/System.Net.Http.HttpRequestOut",
       "HttpHandlerDiagnosticListener/System.Net.Http.HttpRequestOut.Start",
     }
-    assert.same({ http[1], http[2], "[AS]*/Stop" }, first_lines(program.specs(nil, true)))
-    assert.same({ http[1], http[2], "[AS]System.Net.Http/Stop" }, first_lines(program.specs({ "System.Net.Http" }, true)))
-    assert.same({ "[AS]Acme/Stop" }, first_lines(program.specs({ "Acme" }, true)))
+    assert.same({ http[1], http[2], "[AS]*/Stop" }, first_lines(program.lines(nil, true)))
+    assert.same({ http[1], http[2], "[AS]System.Net.Http/Stop" }, first_lines(program.lines({ "System.Net.Http" }, true)))
+    assert.same({ "[AS]Acme/Stop" }, first_lines(program.lines({ "Acme" }, true)))
   end)
 
   it("asks for no path, query, user info or header", function()
-    local specs = program.specs(nil, true)
+    local specs = table.concat(program.lines(nil, true), "\n")
     for _, word in ipairs { "Path", "Query", "UserInfo", "Fragment", "Header", "AbsoluteUri", "OriginalString" } do
       assert.is_nil(specs:find(word, 1, true), word)
     end

@@ -22,7 +22,8 @@ end
 local function artifact(more, options)
   options = options or {}
   local window = { process_id = 7, started_unix_ms = START_MS, duration_ms = 5000, notes = {}, lost = options.lost }
-  return artifacts.new(result(more), window, { process = { pid = 7 } }, options.threshold or 1000, options.window or { pid = 7 })
+  return artifacts.new(result(more), window, { process = { pid = 7 } }, options.threshold or 1000,
+    options.window or { pid = 7, settings = #program.LINES })
 end
 
 local function said(a) return table.concat(a.notes, "\n") end
@@ -73,7 +74,8 @@ describe("collectors.requests.artifact", function()
     assert.is_truthy(missing:find("RequestsMissing: the server counted 200", 1, true))
     assert.is_truthy(said(artifact { started = 1, settings = #program.LINES + 1 }):find("BridgeTaken", 1, true))
     assert.equal("", said(artifact { started = 1, settings = #program.LINES }))
-    assert.is_truthy(said(artifact({ started = 1 }, { window = { pid = 7, shared = true } })):find("BridgeShared", 1, true))
+    local beside = { pid = 7, shared = true, settings = 9, gaps = 0, gap_ms = 0 }
+    assert.is_truthy(said(artifact({ started = 1 }, { window = beside })):find("BridgeShared", 1, true))
   end)
 
   it("says what the caps and losses cost", function()
@@ -97,17 +99,17 @@ end)
 
 describe("collectors.diagnostic_source", function()
   it("knows of windows side by side on one process", function()
-    local alone <close> = bridge.enter(11)
+    local alone <close> = bridge.enter(11, {})
     do
-      local other <close> = bridge.enter(12)
+      local other <close> = bridge.enter(12, {})
       assert.is_false(other.shared)
-      assert.is_false(bridge.enter(nil).shared)
+      assert.is_false(bridge.enter(nil, {}).shared)
     end
     do
-      local second <close> = bridge.enter(11)
+      local second <close> = bridge.enter(11, {})
       assert.same({ true, true }, { alone.shared, second.shared })
     end
-    local later <close> = bridge.enter(12)
+    local later <close> = bridge.enter(12, {})
     assert.is_false(later.shared)
   end)
 end)
