@@ -99,7 +99,7 @@ function Box:memory() return native.held(self) end
 ---@generic T
 ---@param value T
 ---@return T
-M.readonly = readonly
+M.readonly = readonly.view
 
 for _, mark in pairs(native.json_marks()) do native.marks[mark] = true end
 

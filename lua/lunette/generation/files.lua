@@ -7,6 +7,7 @@ local playbooks = require("lunette.playbooks")
 local grants = lazy("lunette.sandbox.grants")
 local handed = require("lunette.sandbox.handed")
 local native = require("lunette.sandbox.native")
+local readonly = require("lunette.sandbox.readonly")
 local sandbox = lazy("lunette.sandbox")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
@@ -34,31 +35,35 @@ end
 
 local function problem(file, line, message) return { { file = file, line = line or 1, message = message } } end
 
+-- What looks at things that others look at, too, and may change none of them.
+local HANDED <const> = { view = handed.of_view, signal = handed.shared, hint_rule = handed.shared, rule = handed.shared }
+
 -- A function of a declaration, under the limits of the box.
-local function limited(fn, box)
-  local run, values = box:wrap(fn), handed.values
+local function limited(fn, box, kind)
+  local run, values, back = box:wrap(fn), HANDED[kind] or handed.values, handed.back
   local function given(first, ...) -- the functions of an artifact (close, …) are called by us, and run under the limits, too
     if type(first) == "table" then
       for name, member in next, first do
-        if type(member) == "function" then first[name] = limited(member, box) end
+        if type(member) == "function" then first[name] = limited(member, box, kind) end
       end
     end
     return first, ...
   end
-  return function(...) return given(run(values(...))) end
+  return function(...) return given(back(run(values(...)))) end
 end
 
 local REMOVE <const> = sandbox.readonly(declare.remove) -- as scripts have it
 
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
-local function guarded(value, box, seen, depth)
-  if type(value) == "function" then return limited(value, box) end
+local function guarded(value, box, kind, seen, depth)
+  if type(value) == "function" then return limited(value, box, kind) end
   if value == REMOVE then return declare.remove end
+  value = readonly.behind(value)
   if type(value) ~= "table" or declare.of(value) then return value end
   seen.n = seen.n + 1
   if depth > MAX_DEPTH or seen.n > MAX_NODES then error("a declaration may hold at most 20000 values, nested 40 deep", 0) end
   local out = {}
-  for k, v in next, value do out[k] = guarded(v, box, seen, depth + 1) end -- raw: nothing of the script's runs here
+  for k, v in next, value do out[k] = guarded(v, box, kind, seen, depth + 1) end -- raw: nothing of the script's runs here
   local mark = debug.getmetatable(value)
   return mark and native.marks[mark] and setmetatable(out, mark) or out
 end
@@ -72,12 +77,13 @@ local function words_for(path, get_box)
   local env = { disable = declare.disable, remove = declare.remove }
   function env.extend(base, changes)
     local at = declare.place(path, "extend")
-    return declare.extend(base, guarded(changes, get_box(), { n = 0 }, 0), at)
+    local known = declare.of(base)
+    return declare.extend(base, guarded(changes, get_box(), known and known.kind, { n = 0 }, 0), at)
   end
   for _, kind in ipairs(declare.kinds()) do
     env[kind] = function(declared)
       local at = declare.place(path, kind)
-      return declare.construct(kind, guarded(declared, get_box(), { n = 0 }, 0), at)
+      return declare.construct(kind, guarded(declared, get_box(), kind, { n = 0 }, 0), at)
     end
   end
   return env
@@ -96,7 +102,7 @@ local function give_modules(path, box, env)
       __index = members, __newindex = function() error(name .. " is read-only", 2) end, __metatable = "read-only",
       __call = function(_, declared)
         local at = declare.place(path, kind)
-        return declare.construct(kind, guarded(declared, box, { n = 0 }, 0), at)
+        return declare.construct(kind, guarded(declared, box, kind, { n = 0 }, 0), at)
       end,
     })
   end
@@ -166,11 +172,22 @@ local function accept(value, file, room)
   return { problems = problem(file.path, 1, ("must return %s; it returned %s"):format(wanted, got)) }
 end
 
+-- Functions of a declaration beneath that look at an artifact: a script that calls them passes what it has, and gets what it may change.
+local LOOKERS <const> = { view = "project", signal = "of" }
+
+local function one_beneath(value)
+  local copy, known = declare.beneath(value), declare.of(value)
+  local name = known and LOOKERS[known.kind]
+  local fn = name and copy[name]
+  if fn then copy[name] = function(...) return handed.copies(fn(handed.back(...))) end end
+  return copy
+end
+
 local function beneath(value)
   if type(value) ~= "table" then return nil end
-  if not value.is_several then return declare.beneath(value) end
+  if not value.is_several then return one_beneath(value) end
   local list = {}
-  for i, one in ipairs(value) do list[i] = declare.beneath(one) end
+  for i, one in ipairs(value) do list[i] = one_beneath(one) end
   return list
 end
 

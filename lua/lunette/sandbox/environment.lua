@@ -9,7 +9,7 @@ local M = {}
 local MAX_DATE_FORMAT <const> = 200 -- bytes: the C library formats unseen
 local MAX_PRINT <const> = 1000      -- bytes of one line of print
 
-local BASE <const> = { "_VERSION", "assert", "error", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawlen", "select",
+local BASE <const> = { "_VERSION", "assert", "error", "ipairs", "pairs", "pcall", "rawequal", "rawget", "rawlen", "select",
   "tonumber", "tostring", "type", "xpcall" }
 --- Library -> what of it is left out.
 local LIBRARIES <const> = { string = { dump = true }, table = {}, math = { randomseed = true }, utf8 = {}, coroutine = {} }
@@ -71,8 +71,9 @@ function M.new(name, globals)
   local own
   env.setmetatable, env.getmetatable, env.rawset, own = native.guards()
   env.os = { clock = os.clock, time = os.time, difftime = os.difftime, date = date }
+  env.next = readonly.next
   env.collectgarbage, env.print, env.load = collectgarbage, printer(name), loader(env)
-  for key, value in pairs(globals or {}) do env[key] = readonly(value) end
+  for key, value in pairs(globals or {}) do env[key] = readonly.view(value) end
   env._G = env
   return env, own
 end

@@ -42,7 +42,7 @@ local function compile(pattern)
   local regex = require("lunette.regex")
   local expression, err = regex.compile(pattern)
   if not expression then return nil, err end
-  return readonly {
+  return readonly.view {
     find = function(_, subject, init) check_text("find", subject) return expression:find(subject, init) end,
     gsub = function(_, subject, replacement) check_text("gsub", subject) return expression:gsub(subject, replacement) end,
   }
@@ -74,12 +74,45 @@ local function finder(name)
   return function(box) return require("lunette.sandbox.handed").finder(box, require("lunette.handles")[name]) end
 end
 
+-- Functions of lunette.json, which takes tables as they are: views are looked behind.
+local function encode() return function(value, ...) return require("lunette.json").encode(readonly.plain(value), ...) end end
+
+local function array()
+  return function(list)
+    local own = readonly.behind(list) == list and list or table.move(list, 1, #list, 1, {})
+    return require("lunette.json").array(own)
+  end
+end
+
+local function is_array() return function(value) return require("lunette.json").is_array(readonly.behind(value)) end end
+
+-- The captures of a journey are others' as well.
+local function journey_captures()
+  return function(entry, options)
+    local list, err = require("lunette.journey").captures(entry, options)
+    if not list then return nil, err end
+    local out = {}
+    for i, one in ipairs(list) do out[i] = one == entry and one or require("lunette.sandbox.handed").entry(one) end
+    return out
+  end
+end
+
+local function journey_view()
+  return function(entry, options, comparable)
+    return require("lunette.journey").view(entry, options, function(artifact)
+      return readonly.plain(comparable(readonly.view(readonly.behind(artifact))))
+    end)
+  end
+end
+
 local SPECIAL <const> = {
+  ["lunette.json"] = { encode = encode, array = array, is_array = is_array },
+  ["lunette.journey"] = { captures = journey_captures, view = journey_view },
   ["lunette.loop"] = { spawn = spawn },
   ["lunette.regex"] = { compile = function() return compile end },
   ["lunette.events"] = { open = open_events },
   ["lunette.probe"] = { run = with_program("run"), open = with_program("open") },
-  ["lunette.kinds"] = { get = function() return function(name) return readonly(require("lunette.kinds").get(name)) end end },
+  ["lunette.kinds"] = { get = function() return function(name) return readonly.view(require("lunette.kinds").get(name)) end end },
   ["lunette.handles"] = { get = finder("get"), peek = finder("peek"), latest = finder("latest") },
 }
 
@@ -117,12 +150,12 @@ local function facade(box, name)
     if type(value) == "function" then
       out[member] = scoped(box, name .. "." .. member, value, scopes)
     else
-      out[member] = readonly(value)
+      out[member] = readonly.view(value)
     end
   end
   return setmetatable({}, {
     __index = out, __newindex = function(_, key) error(("%s is read-only (field %s)"):format(name, tostring(key)), 2) end,
-    __pairs = function() return next, readonly(out), nil end, __metatable = "read-only",
+    __pairs = function() return pairs(readonly.view(out)) end, __metatable = "read-only",
   })
 end
 
