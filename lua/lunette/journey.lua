@@ -5,14 +5,13 @@ local errors = require("lunette.errors")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local numbers = require("lunette.numbers")
+local thresholds = require("lunette.thresholds")
 
 local M = {}
 
 M.INLINE_BYTES = 32 * 1024 -- of a full matrix in an answer; above, the answer is compact and the matrix a resource
 M.MAX_CAPTURES = 64
-M.DISPERSED_AT = 0.25      -- coefficient of variation from which replicas are not alike
 M.KIND = "journey-diff"    -- of the handle behind the resource
-local MIN_DELTA_PCT <const> = 5
 local TOP <const> = 25
 local WANTED <const> = { "baselineHandle", "comparisonHandles" }
 
@@ -190,12 +189,12 @@ local function shared_keys(keys)
 end
 
 local function dispersion_verdict(series, keys)
-  local compared, dispersed = 0, 0
+  local compared, dispersed, least = 0, 0, thresholds.of("journey").dispersed_at
   for _, s in ipairs(series) do
     local d = s.row.dispersion
     if d then
       compared = compared + 1
-      if s.worse and (d.coefficientOfVariation or 0) >= M.DISPERSED_AT then dispersed = dispersed + 1 end
+      if s.worse and (d.coefficientOfVariation or 0) >= least then dispersed = dispersed + 1 end
     end
   end
   if compared == 0 then return "incomparable" end
@@ -283,7 +282,8 @@ end
 ---@return table   SnapshotJourneyDiff
 function M.compare(kind, comparables, opts, notes)
   local mode = opts.mode or "trend"
-  local series, keys = metric_series(comparables, mode, opts.minDeltaPct or MIN_DELTA_PCT), key_rows(comparables, mode)
+  local least = opts.minDeltaPct or thresholds.of("journey").moved_percent
+  local series, keys = metric_series(comparables, mode, least), key_rows(comparables, mode)
   return setmetatable({
     kind = kind, mode = mode, verdict = mode == "dispersion" and dispersion_verdict(series, keys) or trend_verdict(series),
     headline = headline_of(series, mode, #comparables), captureCount = #comparables, metrics = rows_of(series), keys = json.array(keys),

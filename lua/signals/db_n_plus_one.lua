@@ -13,8 +13,8 @@ return signal {
       buckets[i], all = { key = s.command.sql, magnitude = s.n, unit = "commands" }, all + s.n
     end
     return {
-      summary = ("%d of %d commands repeat another one more than 10 times under its parent; most often (%d times) %s: %s."):format(all,
-        artifact.total, worst.n, worst.scope == "global" and "without any parent" or "under " .. worst.scope,
+      summary = ("%d of %d commands repeat another one more than %d times under its parent; most often (%d times) %s: %s."):format(all,
+        artifact.total, artifact.more_than, worst.n, worst.scope == "global" and "without any parent" or "under " .. worst.scope,
         worst.command.sql:sub(1, 120)),
       salience = worst.n / self.limits.full_at, buckets = buckets,
     }

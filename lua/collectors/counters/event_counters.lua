@@ -2,6 +2,7 @@
 -- EventCounters: one event a counter and interval, told apart by provider and name. Shorter intervals, which another client of the same
 -- process may have asked for, are put together until ours is full.
 local series = require("collectors.counters.series")
+local thresholds = require("lunette.thresholds")
 
 local M = {}
 M.__index = M
@@ -12,8 +13,6 @@ M.MAX_COUNTERS = 2048 -- distinct counters in one window; more are counted in dr
 local STUMP <const> = 0.5
 -- Shorter intervals make a full one at this share of what was asked: each may be early by some milliseconds.
 local FULL <const> = 0.9
--- An interval that took this many times its length was silent in between.
-local LATE <const> = 1.75
 -- The runtime computes these since the last time that anybody asked, and the first time since its epoch: the first reading after enabling
 -- is about another time than this window (seen on 8.0, 9.0, 10.0: 0.03 % for a process that keeps a core busy).
 local STALE_AT_FIRST <const> = { ["cpu-usage"] = true }
@@ -24,7 +23,7 @@ function M.new(options)
   for _, name in ipairs(options.providers) do wanted[name] = true end
   return setmetatable({
     wanted = wanted, interval_s = options.interval_s, counters = {}, list = {}, providers = {}, provider_order = {},
-    dropped = 0, not_finite = 0, stumps = 0, malformed = 0,
+    dropped = 0, not_finite = 0, stumps = 0, malformed = 0, late = thresholds.of("runtime.silent-interval").late_intervals,
   }, M)
 end
 
@@ -106,7 +105,7 @@ function M:add(event)
   end
   if not provider.leader then provider.leader = c end
   if provider.leader == c then provider.batches = provider.batches + seconds / self.interval_s end
-  if seconds > LATE * own_s and seconds > provider.longest_s then provider.longest_s = seconds end
+  if seconds > self.late * own_s and seconds > provider.longest_s then provider.longest_s = seconds end
 
   if STALE_AT_FIRST[c.name] and not c.warm then
     c.warm = true

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- What a reader of counters should know beside the values: who was silent, what a cap left out, what the runtime complained about.
+local thresholds = require("lunette.thresholds")
+
 local M = {}
 
 M.RUNTIME = "System.Runtime"
 M.MAX_NAMES = 10 -- counter names in one note
-local SILENT_S <const> = 0.7 -- beyond 1.5 intervals without a value a provider is called silent
 
 local SILENT_CAUSE <const> = "the process was stopped, starved of CPU, or its counter thread was held up."
 
@@ -15,7 +16,9 @@ local function silence(p, end_ns, plan, notes)
     notes[#notes + 1] = ("SilentInterval: %s was silent for %.1f s (interval %d s): %s")
       :format(p.name, p.longest_s, plan.interval_s, SILENT_CAUSE)
     return p.longest_s
-  elseif tail_s > 1.5 * plan.interval_s + SILENT_S then
+  end
+  local limits = thresholds.of("runtime.silent-interval")
+  if tail_s > limits.tail_intervals * plan.interval_s + limits.tail_s then
     notes[#notes + 1] = ("SilentInterval: nothing came from %s in the last %.1f s (interval %d s): %s")
       :format(p.name, tail_s, plan.interval_s, SILENT_CAUSE)
     return tail_s

@@ -14,6 +14,7 @@ local M = {}
 ---@field total integer              commands that ended in the window
 ---@field commands DbCommand[]       most time first
 ---@field incidents DbScope[]        most often repeated first
+---@field more_than number           repetitions under one parent that are no incident yet
 ---@field pools DbPool[]
 ---@field failed integer
 ---@field notes string[]
@@ -57,8 +58,8 @@ function M.new(result, window, source, bridge_window)
   local told = commands.of(result)
   local artifact = {
     process_id = window.process_id, started_unix_ms = window.started_unix_ms, duration_ms = window.duration_ms, total = told.total,
-    commands = told.commands, incidents = told.incidents, pools = pool.of(result, declared.SOURCES), failed = told.failed,
-    notes = { table.unpack(window.notes) }, cost = window.cost,
+    commands = told.commands, incidents = told.incidents, more_than = told.more_than, pools = pool.of(result, declared.SOURCES),
+    failed = told.failed, notes = { table.unpack(window.notes) }, cost = window.cost,
   }
   notes_of(result, source, artifact, told)
   if source.process then bridge.notes(artifact.notes, bridge_window, result.settings) end

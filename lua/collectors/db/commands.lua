@@ -5,12 +5,12 @@ local crypto = require("lunette.crypto")
 local program = require("collectors.db.program")
 local redaction = require("lunette.redaction")
 local sys = require("lunette.sys")
+local thresholds = require("lunette.thresholds")
 
 local M = {}
 
 M.UNKNOWN = "(unknown)"
 M.GLOBAL = "global"
-M.N_PLUS_ONE = 10 -- as often, the same command under one parent is none yet
 local NS_PER_MS <const> = 1e6
 local HASH_BYTES <const> = 8
 
@@ -157,9 +157,9 @@ local function by_count(a, b)
 end
 
 local function repeated(scopes, by_key)
-  local list = {}
+  local list, most = {}, thresholds.of("db.repeats").more_than
   for _, s in ipairs(scopes) do
-    if s.n > M.N_PLUS_ONE then
+    if s.n > most then
       s.command = by_key[s.key]
       if s.command then list[#list + 1] = s end -- else: the statement is among those that no row was left for
     end
@@ -176,7 +176,7 @@ end
 --- Commands and incidents of a run.
 ---@param result table   of probe.run
 ---@return { total: integer, commands: DbCommand[], incidents: DbScope[], twice: integer, failed: integer, left_out: integer,
----  full: boolean }
+---  full: boolean, more_than: number }   more_than: repetitions under one parent that are no incident yet
 function M.of(result)
   local client = result.sql_client.all > 0 and result.sql_client or result.event_source
   local commands, scopes, others, other_scopes = {}, {}, {}, {}
@@ -195,7 +195,7 @@ function M.of(result)
   local more, also_full = left_out(client)
   return {
     total = total + rest + more, commands = commands.order, incidents = repeated(scopes.order, commands.map), twice = twice,
-    failed = failed, left_out = rest + more, full = full or also_full,
+    failed = failed, left_out = rest + more, full = full or also_full, more_than = thresholds.of("db.repeats").more_than,
   }
 end
 

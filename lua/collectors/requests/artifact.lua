@@ -2,12 +2,12 @@
 -- The requests of a window that had no end when it closed, oldest first.
 local bridge = require("collectors.diagnostic_source")
 local paths = require("collectors.web_paths")
+local thresholds = require("lunette.thresholds")
 
 local M = {}
 
 local MS <const> = 1000000 -- ns
 local SLICE_NS <const> = 100 * MS
-local ALL_SEEN <const> = 0.9 -- of the requests that the server counted, events were seen of at least this share
 
 ---@class InFlight
 ---@field trace_id string?
@@ -75,7 +75,7 @@ local function count_notes(source, result, artifact, notes)
     notes[#notes + 1] = total and total.n > 0
       and "NothingStarted: no request began in the window. One that hangs since before it cannot be listed: its start is not told again."
       or "NoAspNetCore: neither a request nor a count of requests came: the process is no ASP.NET Core server, or it stands still."
-  elseif served * ALL_SEEN > artifact.started + 1 then
+  elseif served * thresholds.of("measurement").seen_share > artifact.started + 1 then
     notes[#notes + 1] = ("RequestsMissing: the server counted %d requests, the events of %d were seen: another diagnostic session over "
       .. "DiagnosticSource took the others, or they were lost."):format(served, artifact.started)
   end

@@ -3,12 +3,10 @@
 local adjustments = require("collectors.threadpool.adjustments")
 local origins = require("collectors.threadpool.origins")
 local quality = require("collectors.threadpool.quality")
+local thresholds = require("lunette.thresholds")
 local timeline = require("collectors.threadpool.timeline")
 
 local M = {}
-
-M.SLOWED_AT = 10000 -- work items a second: each costs the target some ten microseconds while it is watched (measured: 8 million a second of
-                    -- empty items became 55,000)
 
 ---@class PoolArtifact
 ---@field process_id integer
@@ -77,7 +75,7 @@ end
 
 local function note_impact(a, notes)
   local per_s = a.enqueued * 1000 // math.max(a.duration_ms, 1)
-  if per_s >= M.SLOWED_AT then
+  if per_s >= thresholds.of("measurement").slowed_items_per_s then
     notes[#notes + 1] = ("TargetSlowed: %d work items a second were queued, each of which walked a stack for this window: the pool was "
       .. "slower while it was watched than it is otherwise, and the time in its queue longer."):format(per_s)
   end

@@ -85,6 +85,7 @@ return {
       },
     },
     { "facts", "map", of = { type = "record", fields = fields.input }, note = "names for inputs, for all rules" },
+    { "numbers", "map", of = "number", note = "thresholds that code speaks by, by name: see lunette.thresholds" },
     {
       "assessment", "list", note = "the words of the assessment, the gravest first",
       of = {

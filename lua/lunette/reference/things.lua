@@ -70,6 +70,7 @@ function M.rules(generation)
     md.add(out, md.facts({
       { "Looks at", input_text(d.input) }, { "Observed", levels_text(d) }, { "Only when", conditions_text(d.when) },
       { "Scored", d.indicator and d.indicator.from and "from " .. md.short(d.indicator.from) or "" },
+      { "Numbers", d.numbers and md.short(d.numbers) or "" },
       { "Says", d.summary or "" }, { "Why", d.rationale or "" }, { "Declared in", md.place(rule) or "" },
     }), "")
     for _, h in ipairs(d.hypotheses or {}) do out[#out + 1] = hypothesis_lines(h) end

@@ -204,6 +204,7 @@ local function compile_one(set, file)
       if set.facts[fact] == nil then fail("there is no fact %s.%s", text.quote(fact), text.did_you_mean(fact, text.keys(set.facts))) end
     end
   end
+  if declared.numbers then set.numbers[name] = declared.numbers end
   if declared.assessment then
     if set.assessment then fail("there is an assessment already, in %s", tostring(set.assessment_from.file)) end
     set.assessment, set.assessment_from = declared.assessment, file
@@ -286,7 +287,7 @@ end
 ---@return table set   rules, hypotheses, indicators, verdicts in their order; asks: which providers, meters; problems
 function M.compile(files)
   local set = {
-    facts = {}, fact_from = {}, fact_slots = {}, readers = {}, described = {}, by_key = {},
+    facts = {}, numbers = {}, fact_from = {}, fact_slots = {}, readers = {}, described = {}, by_key = {},
     rules = {}, hypotheses = {}, indicators = {}, verdicts = {},
     asks = { providers = {}, meters = {} }, handles = {}, problems = {},
   }

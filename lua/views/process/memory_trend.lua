@@ -8,10 +8,10 @@ local process = require("lunette.process")
 local progress = require("lunette.progress")
 local rules = require("lunette.rules.index")
 local sampling = require("views.process.sampling")
+local thresholds = require("lunette.thresholds")
 
 local M = {}
 
-M.THRESHOLD_BYTES_PER_S = 1024 * 1024
 local SAMPLE_ORDER <const> = { __order = {
   "timestamp", "rssBytes", "pssBytes", "privateAnonBytes", "majorFaults", "minorFaults" } }
 
@@ -48,9 +48,9 @@ function M.judge(samples, seconds)
     rssBytesPerSec = rate(first.rssBytes, last.rssBytes, seconds) or 0.0, pssBytesPerSec = rate(first.pssBytes, last.pssBytes, seconds),
     majorFaultsPerSec = rate(first.majorFaults, last.majorFaults, seconds),
   }
-  local verdict = "stable"
-  if deltas.rssBytesPerSec > M.THRESHOLD_BYTES_PER_S then verdict = "growing" end
-  if deltas.rssBytesPerSec < -M.THRESHOLD_BYTES_PER_S then verdict = "shrinking" end
+  local verdict, limits = "stable", thresholds.of("memory.trend")
+  if deltas.rssBytesPerSec > limits.growing_bytes_per_s then verdict = "growing" end
+  if deltas.rssBytesPerSec < -limits.shrinking_bytes_per_s then verdict = "shrinking" end
   return deltas, verdict
 end
 

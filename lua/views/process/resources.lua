@@ -11,14 +11,13 @@ local progress = require("lunette.progress")
 local rules = require("lunette.rules.index")
 local sampling = require("views.process.sampling")
 local snapshot = require("collectors.counters.snapshot")
+local thresholds = require("lunette.thresholds")
 
 local M = {}
 
-M.RSS_GAP_BYTES = 64 * 1024 * 1024   -- RSS minus heap above this,
-M.HEAP_RATIO = 0.5                   -- and heap/RSS below this: native memory dominates
-M.PROBE_SECONDS = 2                  -- the window for gc-heap-size,
-M.INTERVAL_SECONDS = 1               -- which the runtime gives each interval
-local MB <const> = 1000000           -- as the runtime counts
+M.PROBE_SECONDS = 2        -- the window for gc-heap-size,
+M.INTERVAL_SECONDS = 1     -- which the runtime gives each interval
+local MB <const> = 1000000 -- as the runtime counts
 local RUNTIME <const> = "System.Runtime"
 local NATIVE_NOTE <const> = "RSS is much larger than the managed heap: native allocations, fragmentation, pinned objects, mapped files or "
   .. "unmanaged libraries hold the rest."
@@ -93,7 +92,8 @@ end
 
 --- ManagedVsNative from the two figures. heap nil: not known, and then nothing is concluded.
 function M.split(rss, heap)
-  local dominated = heap ~= nil and rss - heap > M.RSS_GAP_BYTES and heap / rss < M.HEAP_RATIO
+  local limits = thresholds.of("memory.native")
+  local dominated = heap ~= nil and rss - heap > limits.gap_bytes and heap / rss < limits.heap_ratio
   return {
     rssBytes = rss, gcHeapBytes = heap, rssMinusGcHeapBytes = heap and rss - heap,
     gcHeapToRssRatio = heap and rss > 0 and numbers.round(heap / rss, 4) or nil, rssDominated = dominated,
