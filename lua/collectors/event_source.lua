@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: MIT
--- event_source: the events of one named source with their payload. Which sources a caller may open is decided in event_source/gate.lua.
+-- event_source: the events of one named source with their payload. Which sources a caller may open is decided in lunette/source_gate.lua.
 local lazy = require("lunette.lazy")
 local capture = lazy("collectors.event_source.capture")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
-local gate = lazy("collectors.event_source.gate")
+local gate = lazy("lunette.source_gate")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")

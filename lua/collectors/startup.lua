@@ -3,7 +3,6 @@
 -- started here, held before its first managed instruction until the session is armed, and ended when the window is over.
 local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local config = require("lunette.config")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
 local launch = lazy("lunette.launch")
@@ -15,7 +14,6 @@ local program = lazy("collectors.startup.program")
 local rows = lazy("collectors.startup.rows")
 local text = require("lunette.text")
 
-local SETTING <const> = "Diagnostics:AllowProcessLaunch"
 local MAX_CONNECT_S <const> = 300
 local MAX_ARGUMENTS <const>, MAX_VARIABLES <const>, MAX_TEXT <const> = 1000, 500, 32768
 local ENDING_MS <const> = 1000  -- from the end of the stream to the end of the program
@@ -36,29 +34,15 @@ local LAUNCH_RISK <const> = {
   reason = "Starts a program on this machine with the rights of the server.",
   mitigations = {
     "The program is ended with all of its process group when the window is over, or the call.",
-    "Only over stdio, and only if the operator allows it (" .. SETTING .. ").",
+    "Only over stdio, and only if the operator allows it (" .. launch.SETTING .. ").",
   },
 }
 
 -- ---- launch -----------------------------------------------------------------------------------------------------------------------
 
---- Why this caller may not launch, or nil.
-local function refusal(ctx)
-  if ctx.transport == "cli" then return nil end
-  if ctx.transport ~= "stdio" then
-    return errors.not_supported("launch works over stdio only: a shared server starts no programs for its callers. Start the program "
-      .. "yourself and give its processId, or use lunette run on that machine.")
-  end
-  if not config.get(SETTING) then
-    return errors.new("ProcessLaunchDisabled", ("launch is switched off: the operator allows it with %s=true in the server's environment.")
-      :format(config.variable(SETTING)), { detail = SETTING })
-  end
-  return nil
-end
-
 -- A refused call does nothing, so nobody is asked about it.
 local function risk(ctx, args)
-  if args.launch and not refusal(ctx) then return LAUNCH_RISK end
+  if args.launch and not launch.refusal(ctx) then return LAUNCH_RISK end
   return "low"
 end
 
@@ -99,7 +83,7 @@ local function check(args)
 end
 
 local function launched_source(ctx, spec)
-  local no = refusal(ctx)
+  local no = launch.refusal(ctx)
   if no then return nil, no end
   local argv = { spec.fileName }
   for _, word in ipairs(spec.arguments or {}) do argv[#argv + 1] = word end

@@ -11,7 +11,7 @@ local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local process = require("lunette.process")
-local recordings = require("collectors.recordings")
+local recordings = require("lunette.recordings")
 local rules = require("lunette.rules.index")
 local signal = require("lunette.signal")
 

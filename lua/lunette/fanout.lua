@@ -24,6 +24,17 @@ end
 --- The tool of that name, or nil while there is none.
 function M.tool(name) return require("lunette.app").tools[name] end -- required late: app loads the tools
 
+--- Prepares a call: its arguments read and checked, its scopes asked of the caller; nothing runs.
+---@param ctx table
+---@param name string       of the tool
+---@param arguments table
+---@return PreparedCall?, table? err
+function M.prepare(ctx, name, arguments)
+  local tool = M.tool(name)
+  if not tool then return nil, errors.invalid("tool", ("There is no tool %s."):format(tostring(name))) end
+  return tool:prepare(ctx, arguments)
+end
+
 --- Runs them, and waits for all. Results stand in the order of the calls.
 ---@param ctx table
 ---@param calls PreparedCall[]

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- launch: starts a program so that its .NET runtime waits for us before its first managed instruction, and ends it again.
+local config = require("lunette.config")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
 local hints = require("lunette.hints")
@@ -11,6 +12,7 @@ local sys = require("lunette.sys")
 
 local M = {}
 
+M.SETTING = "Diagnostics:AllowProcessLaunch"
 M.CONNECT_S = 10         -- default for the runtime to connect
 M.TERM_MS = 1000         -- from SIGTERM to SIGKILL
 M.HELD_MS = 100          -- and when its runtime was still held, which may not listen to SIGTERM
@@ -63,6 +65,21 @@ local by_process = {}
 ---@param process_id integer
 ---@return Launched?
 function M.of(process_id) return by_process[process_id] end
+
+--- Why this caller may not start a program, or nil.
+---@param ctx { transport: string }
+function M.refusal(ctx)
+  if ctx.transport == "cli" then return nil end
+  if ctx.transport ~= "stdio" then
+    return errors.not_supported("launch works over stdio only: a shared server starts no programs for its callers. Start the program "
+      .. "yourself and give its processId, or use lunette run on that machine.")
+  end
+  if not config.get(M.SETTING) then
+    return errors.new("ProcessLaunchDisabled", ("launch is switched off: the operator allows it with %s=true in the server's environment.")
+      :format(config.variable(M.SETTING)), { detail = M.SETTING })
+  end
+  return nil
+end
 
 -- ---- the program --------------------------------------------------------------------------------------------------------------
 

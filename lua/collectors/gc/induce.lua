@@ -3,8 +3,8 @@
 -- when a session with the keyword GCHeapCollect opens; .NET 8 and 9 do it once more when that session ends, and while it is open every
 -- other session that opens makes one too. So it is closed at once, and what it caused is counted, not assumed.
 local events = require("lunette.events")
-local fs = require("lunette.fs")
 local loop = require("lunette.loop")
+local proc = require("lunette.proc")
 
 local M = {}
 
@@ -91,8 +91,10 @@ end
 Induction.__close = Induction.stop
 
 local function is_event_thread(pid, thread)
-  local name = thread and fs.read(("/proc/%d/task/%d/comm"):format(pid, thread), 64)
-  return name ~= nil and name:find(M.THREAD, 1, true) == 1
+  for _, one in ipairs(thread and proc.thread_cpu(pid, M.THREAD) or {}) do
+    if one.tid == thread then return true end
+  end
+  return false
 end
 
 --- What was caused: GcInduced. A collection is this session's when the runtime's own thread for sessions asked for it while the session was

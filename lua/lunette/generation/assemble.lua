@@ -83,7 +83,7 @@ function M.check(run, file, room, build, below)
   local key = table.concat(have, " ")
   if run.powers ~= key then run.powers, run.missing = key, power.missing(run, file, have) or false end -- the same file, the same answer
   if run.missing then return { run.missing } end
-  run.box.scopes = have
+  run.box.scopes, run.box.risk = have, power.risk(run.value)
   return nil
 end
 

@@ -69,7 +69,10 @@ local function guarded(value, box, kind, seen, depth)
 end
 
 -- What the modules of the words hold beside the word, for scripts.
-local BESIDE <const> = { tool = { "process_id", "depth", "is_tool" }, view = { "is_view" }, collector = { "source", "empty_recording" } }
+local BESIDE <const> = {
+  tool = { "process_id", "depth", "is_tool" }, view = { "is_view" }, collector = { "source", "empty_recording" },
+  signal = { "find", "stands_out", "of_capture" },
+}
 M.BESIDE = BESIDE
 
 -- The words of a declaration for one file and its box.

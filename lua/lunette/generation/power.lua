@@ -153,6 +153,21 @@ function M.scopes(value, build)
   return of and text.keys(of(known.declared, build)) or {}
 end
 
+--- The highest risk that a declaration tells: what it calls of other tools may have no higher one.
+---@param value table
+---@return string|table
+function M.risk(value)
+  local known, highest = declare.of(value), "low"
+  local function add(risk, max)
+    if type(risk) == "function" then risk = max end
+    if risk ~= nil and rank(risk) > rank(highest) then highest = risk end
+  end
+  if not known or known.kind ~= "tool" and known.kind ~= "collector" then return highest end
+  add(known.declared.risk, known.declared.max_risk)
+  for _, branch in pairs(known.declared.branches or {}) do add(branch.risk, branch.max_risk) end
+  return highest
+end
+
 --- The first use of a privileged function whose scope the declaration does not ask for.
 ---@param run RunResult
 ---@param file SiteFile
@@ -195,7 +210,7 @@ function M.unknown(source, path)
   local _, uses = grants.required(source)
   for _, use in ipairs(uses) do
     local word = use.module:match("^lunette%.([%w_]+)$")
-    local ours = require("lunette.generation.files").helper(use.module) or declare.SCHEMAS[word] and is_word(word, use.name)
+    local ours = require("lunette.generation.files").helper(use.module) or word and declare.SCHEMAS[word] and is_word(word, use.name)
     if use.unknown and not ours then
       local module = grants.MODULES[use.module]
       local message

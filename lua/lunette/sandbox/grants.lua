@@ -21,15 +21,15 @@ end
 ---@type table<string, table<string, string[]>>
 M.MODULES = {
   ["lunette.json"] = all("encode decode array is_array null raw", FREE),
-  ["lunette.numbers"] = all("address count iso parse_address round timespan ulong", FREE),
+  ["lunette.numbers"] = all("address count finite iso parse_address round timespan ulong", FREE),
   ["lunette.text"] = all("bytes did_you_mean join keys nearest quote", FREE),
   ["lunette.regex"] = all("compile", FREE),
   ["lunette.crypto"] = all("base64 base64url crockford equal hex hmac_sha256 random sha256 unbase64 unbase64url uuid", FREE),
-  ["lunette.loop"] = all("now_ms now_ns unix_ms cpu_ms cancelled sleep_ms spawn", FREE),
+  ["lunette.loop"] = all("now_ms now_ns unix_ms cpu_ms cancelled sleep_ms spawn on_cleanup set_budget", FREE),
   ["lunette.log"] = all("debug info notice warning error", FREE),
   ["lunette.sys"] = all("version utf8_cut utf8_sanitize", FREE),
   ["lunette.hints"] = all("MAX new", FREE),
-  ["lunette.errors"] = all("KINDS new invalid not_supported", FREE),
+  ["lunette.errors"] = all("KINDS classify new invalid not_supported", FREE),
   ["lunette.redaction"] = all("SENSITIVE METADATA_ONLY SQL_LITERAL redact", FREE),
   ["lunette.kinds"] = all("get names collector did_you_mean", FREE),
   ["lunette.view"] = all("view is_view", FREE),
@@ -38,10 +38,20 @@ M.MODULES = {
   ["lunette.progress"] = all("percent start", FREE),
   ["lunette.probe"] = all("run open", EVENTS, all("RUNTIME RUNDOWN KEYWORDS program count sum min max stats quantiles value distinct first "
     .. "last top group pair timeline filter each", FREE)),
-  ["lunette.events"] = all("open", EVENTS),
+  ["lunette.events"] = all("open", EVENTS, all("sql", FREE)),
   ["lunette.handles"] = all("get peek latest seconds_left", EVENTS),
-  ["lunette.process"] = all("resolve list discover record why_not recall", COUNTERS),
-  ["lunette.proc"] = all("cgroup clock host io limits pids smaps_rollup stat status fds", COUNTERS),
+  ["lunette.process"] = all("resolve list discover record why_not recall remember name_unreachable", COUNTERS),
+  ["lunette.proc"] = all("cgroup clock host io limits pids smaps_rollup stat status fds thread_cpu watch", COUNTERS),
+  ["lunette.atomic"] = {}, -- a function, without scopes
+  ["lunette.clr"] = all("activity_path", FREE),
+  ["lunette.cost"] = all("start", EVENTS),
+  ["lunette.fanout"] = all("prepare run", FREE), -- each call asks the caller for its own scopes
+  ["lunette.readiness"] = all("attach cpu_efficiency facts native_alloc native_lock off_cpu os_cpu perf", COUNTERS),
+  ["lunette.rules.index"] = all("hints", FREE),
+  ["lunette.safety"] = all("descriptor rank max refused", FREE),
+  ["lunette.signal"] = all("find stands_out of_capture", FREE),
+  ["lunette.source_gate"] = all("ALL ALLOWED EXTRA LEGACY SCOPE UNSAFE_LEVEL check decide enable forces_work warn", FREE),
+  ["lunette.thresholds"] = all("of", FREE),
   ["lunette.ipc"] = all("discover resolve process_info ping", COUNTERS),
 }
 

@@ -16,7 +16,8 @@ local METHODS <const> = {
   "progress", "log", "can", "require", "ask", "elicit", "sample", "roots", "begin_task", "suspend_stream",
 }
 
-local faces = setmetatable({}, { __mode = "k" }) -- context -> what scripts see of it
+local faces = setmetatable({}, { __mode = "k" })  -- context -> what scripts see of it
+local behind = setmetatable({}, { __mode = "kv" }) -- and back, while it lives
 
 local function refuse(_, key) error(("ctx is read-only (field %s)"):format(tostring(key)), 2) end
 
@@ -34,7 +35,16 @@ local function face_of(ctx)
     end,
     __newindex = refuse, __metatable = "read-only",
   })
+  behind[faces[ctx]] = ctx
   return faces[ctx]
+end
+
+--- The context behind what a script has of it, or nil.
+function M.context(face) return behind[face] end
+
+-- A context, or what a composite call makes of one for its parts.
+local function is_context(value)
+  return context.is(value) or getmetatable(value) ~= nil and rawget(value, "progress") ~= nil and scopes.is_principal(value.principal)
 end
 
 -- An entry of the store of handles: its fields can be read, and what was captured; what is written to it stays the script's.
@@ -51,7 +61,7 @@ end
 --- A value as a script may have it.
 function M.value(value)
   if type(value) ~= "table" then return value end
-  if context.is(value) then return face_of(value) end
+  if is_context(value) then return face_of(value) end
   if scopes.is_principal(value) then return readonly.view(value) end
   if is_entry(value) then return entry_of(value) end
   return value

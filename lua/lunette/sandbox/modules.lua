@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- modules: what `require` gives in a box: granted modules as read-only tables of the granted functions, each of which asks for its scopes
 -- when it is called; and the site's own modules, run in the box, once.
+local faces = require("lunette.sandbox.faces")
 local grants = require("lunette.sandbox.grants")
 local loop = require("lunette.loop")
 local native = require("lunette.sandbox.native")
@@ -8,113 +9,6 @@ local readonly = require("lunette.sandbox.readonly")
 local text = require("lunette.text")
 
 local M = {}
-
-local MAX_SPAWNED <const> = 8       -- tasks of one call
-local MAX_REGEX_TEXT <const> = 1 << 20 -- bytes that a regular expression searches at once: it works unseen
-
--- ---- functions that a script gets in a form of its own ------------------------------------------------------------------------------
-
--- A task of the script's: it runs under the limits of the box, and is cancelled when the call that spawned it ends.
-local function spawn(box)
-  return function(fn, ...)
-    if type(fn) ~= "function" then error("loop.spawn: a function", 2) end
-    if loop.current().data.sandbox_child then error("loop.spawn: a task that was spawned cannot spawn", 2) end
-    local task = loop.spawn(function(...)
-      loop.current().data.sandbox_child = true
-      return box:wrap(fn)(...)
-    end, ...)
-    if not native.adopt(task, MAX_SPAWNED) then
-      task:cancel("too many tasks")
-      error(("loop.spawn: a call has at most %d tasks"):format(MAX_SPAWNED), 2)
-    end
-    return {
-      await = function(_, timeout_ms) return task:await(timeout_ms) end, done = function() return task:done() end,
-      cancel = function(_, reason) task:cancel(type(reason) == "string" and reason or nil) end,
-    }
-  end
-end
-
-local function check_text(what, subject)
-  if #subject > MAX_REGEX_TEXT then error(("regex: %s: the text is longer than 1 MiB"):format(what), 3) end
-end
-
-local function compile(pattern)
-  local regex = require("lunette.regex")
-  local expression, err = regex.compile(pattern)
-  if not expression then return nil, err end
-  return readonly.view {
-    find = function(_, subject, init) check_text("find", subject) return expression:find(subject, init) end,
-    gsub = function(_, subject, replacement) check_text("gsub", subject) return expression:gsub(subject, replacement) end,
-  }
-end
-
--- What a session is opened with: a file that was resolved for this call, if any, and none to write.
-local function open_options(given)
-  if type(given) ~= "table" then error("a table of options is needed", 3) end
-  local options = {}
-  for k, v in next, given do options[k] = v end -- raw: it stays what is looked at here
-  if options.save_to ~= nil then error("save_to is not available to sandboxed scripts", 3) end
-  if options.path ~= nil and not require("collectors.recordings").is_resolved(options.path) then
-    error("path must be one that lunette.collector.source(ctx, args) gave in this call", 3)
-  end
-  return options
-end
-
-local function open_events()
-  return function(options) return require("lunette.events").open(open_options(options)) end
-end
-
-local function with_program(name)
-  return function()
-    return function(ctx, program, options) return require("lunette.probe")[name](ctx, program, open_options(options)) end
-  end
-end
-
-local function finder(name)
-  return function(box) return require("lunette.sandbox.handed").finder(box, require("lunette.handles")[name]) end
-end
-
--- Functions of lunette.json, which takes tables as they are: views are looked behind.
-local function encode() return function(value, ...) return require("lunette.json").encode(readonly.plain(value), ...) end end
-
-local function array()
-  return function(list)
-    local own = readonly.behind(list) == list and list or table.move(list, 1, #list, 1, {})
-    return require("lunette.json").array(own)
-  end
-end
-
-local function is_array() return function(value) return require("lunette.json").is_array(readonly.behind(value)) end end
-
--- The captures of a journey are others' as well.
-local function journey_captures()
-  return function(entry, options)
-    local list, err = require("lunette.journey").captures(entry, options)
-    if not list then return nil, err end
-    local out = {}
-    for i, one in ipairs(list) do out[i] = one == entry and one or require("lunette.sandbox.handed").entry(one) end
-    return out
-  end
-end
-
-local function journey_view()
-  return function(entry, options, comparable)
-    return require("lunette.journey").view(entry, options, function(artifact)
-      return readonly.plain(comparable(readonly.view(readonly.behind(artifact))))
-    end)
-  end
-end
-
-local SPECIAL <const> = {
-  ["lunette.json"] = { encode = encode, array = array, is_array = is_array },
-  ["lunette.journey"] = { captures = journey_captures, view = journey_view },
-  ["lunette.loop"] = { spawn = spawn },
-  ["lunette.regex"] = { compile = function() return compile end },
-  ["lunette.events"] = { open = open_events },
-  ["lunette.probe"] = { run = with_program("run"), open = with_program("open") },
-  ["lunette.kinds"] = { get = function() return function(name) return readonly.view(require("lunette.kinds").get(name)) end end },
-  ["lunette.handles"] = { get = finder("get"), peek = finder("peek"), latest = finder("latest") },
-}
 
 -- ---- granted modules ----------------------------------------------------------------------------------------------------------------
 
@@ -143,7 +37,8 @@ end
 
 local function facade(box, name)
   local module, out = require(name), {}
-  local special = SPECIAL[name] or {}
+  if type(module) == "function" then return module end
+  local special = faces.OF[name] or {}
   for member, scopes in pairs(grants.MODULES[name]) do
     local value = module[member]
     if special[member] then value = special[member](box) end

@@ -144,8 +144,8 @@ describe("an artifact #unit", function()
           levels = { elevated = 1 }, summary = "{value}", rationale = "r" }]],
       ["tools/mine.lua"] = WRITES .. [[
         local handles = require "lunette.handles"
-        return tool { name = "mine", description = "d", scopes = { list = { "eventpipe" } }, params = { { "id", "string", required = true } },
-          run = function(_, args)
+        return tool { name = "mine", description = "d", scopes = { list = { "eventpipe" } },
+          params = { { "id", "string", required = true } }, run = function(_, args)
             local a = handles.get(args.id).artifact
             return { failed = attempts(a), rows = a.rows }
           end }]],

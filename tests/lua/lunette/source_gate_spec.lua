@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Who may open which event source, and what is asked of it.
 local config = require("lunette.config")
-local gate = require("collectors.event_source.gate")
+local gate = require("lunette.source_gate")
 local scopes = require("lunette.scopes")
 
 local function who(...) return scopes.principal("spec", { ... }) end
@@ -13,7 +13,7 @@ local function refused(principal, name, unsafe)
   return err
 end
 
-describe("collectors.event_source.gate #unit", function()
+describe("lunette.source_gate #unit", function()
   after_each(function() config.use(nil) end)
 
   it("opens the nineteen built-in sources to whoever may trace, in any letter case", function()
