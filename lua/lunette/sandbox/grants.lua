@@ -46,6 +46,7 @@ M.MODULES = {
   ["lunette.clr"] = all("activity_path", FREE),
   ["lunette.cost"] = all("start", EVENTS),
   ["lunette.fanout"] = all("prepare run", FREE), -- each call asks the caller for its own scopes
+  ["lunette.lazy"] = {}, -- `require` of the box, later
   ["lunette.readiness"] = all("attach cpu_efficiency facts native_alloc native_lock off_cpu os_cpu perf", COUNTERS),
   ["lunette.rules.index"] = all("hints", FREE),
   ["lunette.safety"] = all("descriptor rank max refused", FREE),

@@ -5,6 +5,7 @@ local M = {}
 
 local LOOK_BACK <const> = 200 -- bytes before a `require` in which its `local NAME =` stands
 local NAME <const> = "[%a_][%w_]*"
+local LAZY <const> = "lunette.lazy" -- requires what it is called with, later
 
 -- The end of a long bracket that opens at i, or nil when none does.
 local function long_end(source, i)
@@ -103,7 +104,7 @@ function M.uses(source)
   if not source:find("require", 1, true) then return found end
   local function note(module, name, at) found[#found + 1] = { module = module, name = name, line = line_of(at) } end
   each_name(source, function(name, first, last)
-    if name == "require" then
+    if name == "require" or alias[name] == LAZY and not is_other(source, first, last) then
       local module, after = required_at(source, last)
       if not module then return nil end
       local taken, variable = member_at(source, after), name_before(source, first)

@@ -196,5 +196,8 @@ end]])
       { { uses[1].module, uses[1].name, uses[1].line, uses[1].unknown }, { uses[2].module, uses[2].name, uses[2].line, uses[2].unknown },
         { uses[3].module, uses[3].name, uses[3].line, uses[3].unknown } })
     assert.same({ {}, {} }, { grants.required("return 1") })
+    scopes, uses = grants.required("local lazy = require('lunette.lazy')\nlocal p = lazy('lunette.proc')\nreturn p.stat")
+    assert.same({ "read-counters" }, scopes)
+    assert.same({ "lunette.proc", "stat", 3 }, { uses[1].module, uses[1].name, uses[1].line })
   end)
 end)
