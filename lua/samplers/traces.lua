@@ -5,7 +5,7 @@ local errors = require("lunette.errors")
 local fs = require("lunette.fs")
 local log = require("lunette.log")
 local loop = require("lunette.loop")
-local recordings = require("collectors.recordings")
+local recordings = require("lunette.recordings")
 
 local M = {}
 

@@ -159,6 +159,15 @@ local function on_cleanup(box)
   end
 end
 
+local MAX_CHANNEL <const> = 10000 -- values that may wait in one
+
+local function channel()
+  return function(n)
+    if math.type(n) ~= "integer" or n > MAX_CHANNEL then error(("loop.channel: a whole number up to %d"):format(MAX_CHANNEL), 2) end
+    return loop.channel(n)
+  end
+end
+
 -- A meter that a script forgets to close would keep others from measuring.
 local function start_meter()
   return function(pid)
@@ -207,7 +216,7 @@ M.OF = {
   ["lunette.rules.index"] = { hints = hints_of },
   ["lunette.json"] = { encode = encode, array = array, is_array = is_array },
   ["lunette.journey"] = { captures = journey_captures, view = journey_view },
-  ["lunette.loop"] = { spawn = spawn, on_cleanup = on_cleanup, set_budget = set_budget },
+  ["lunette.loop"] = { spawn = spawn, channel = channel, on_cleanup = on_cleanup, set_budget = set_budget },
   ["lunette.regex"] = { compile = function() return compile end },
   ["lunette.events"] = { open = open_events },
   ["lunette.probe"] = { run = with_program("run"), open = with_program("open") },
