@@ -19,6 +19,7 @@ internal static class Program
         "usage: lunette-target MODE [NUMBER] [--now] [--detached]\n" +
         "  idle            nothing\n" +
         "  burn THREADS    that many threads of pure CPU (1)\n" +
+        "  cpu             one thread that works in turns in methods of every kind; 'shares' tells for how long in each\n" +
         "  leak MB         so many megabytes a second, kept (10)\n" +
         "  starve RATE     so many blocking pool work items a second, on top of 400 at once (40)\n" +
         "  contend RATE    about so many monitor contentions a second (200)\n" +
@@ -37,6 +38,7 @@ internal static class Program
         "  gcs N           N induced collections of each generation, then N natural ones (5)\n" +
         "  bgc N           N background collections (5)\n" +
         "  datas N         N threads that allocate until stop (8); for Server GC\n" +
+        "  sites N         N megabytes: 50 % strings, 25 % orders, 15 % int[], 10 % byte[] of 200,000, mixed, each from its own method (100)\n" +
         "  alloc N         N objects of 40 bytes, N arrays of 1,000 bytes, N/10 of 200,000 bytes (1000)\n" +
         "  shop N          EventSource Contoso-Shop: N orders wait, ten orders a second of 10, 20 and 200 ms (80)\n" +
         "  source N        EventSource Lunette-Demo: N Ping, N OrderStart and OrderStop, N/2 Bad (100)\n" +
@@ -76,6 +78,7 @@ internal static class Program
     {
         "idle" => new Idle(),
         "burn" => new Burn(number ?? 1),
+        "cpu" => new Hot(),
         "leak" => new Leak(number ?? 10),
         "starve" => new Starve(number ?? 40),
         "contend" => new Contend(number ?? 200),
@@ -95,6 +98,7 @@ internal static class Program
         "gcs" => new Collections(number ?? 5),
         "bgc" => new BackgroundCollections(number ?? 5),
         "datas" => new Datas(number ?? 8),
+        "sites" => new Sites(number ?? 100),
         "alloc" => new Allocations(number ?? 1000),
         "shop" => new Shop(number ?? 80),
         "source" => new Demo(number ?? 100),

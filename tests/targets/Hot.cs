@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Work of known shares for the profiles: CPU that is spent in turns in methods of every kind, and allocations of known bytes at known sites.
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using System.Text;
+using System.Text.RegularExpressions;
+
+namespace Lunette.Target;
+
+/// <summary>One thread that gives each kind of hot method its milliseconds of a turn of 100, until stop. `shares` tells how long each had since it was last asked.</summary>
+internal sealed class Hot : Threads, ILoad
+{
+    private sealed record Phase(string Name, int Milliseconds, Action Work)
+    {
+        public long Ticks;
+    }
+
+    private static readonly Regex Words = new("(b|c)+[de]{2,}f?", RegexOptions.CultureInvariant);
+    private static readonly string Text = string.Concat(Enumerable.Repeat("abcdebccdeefabx ", 64));
+    private static readonly int[] Numbers = Enumerable.Range(0, 4000).ToArray();
+    private static readonly string[] Names = ["one", "two", "three"];
+    private static readonly long[] Longs = [1, 2, 3];
+    private static long _sink;
+    private readonly Phase[] _phases;
+
+    public Hot()
+    {
+        _phases =
+        [
+            new("loop", 30, () => _sink += TightLoop(60_000)),
+            new("recursion", 15, () => _sink += Fibonacci(20)),
+            new("generic_value", 5, () => _sink += Mixer<long>.Mix(Longs, 40_000)),
+            new("generic_reference", 5, () => _sink += Mixer<string>.Mix(Names, 40_000)),
+            new("lambda", 10, () => _sink += InLambda(7)),
+            new("async", 10, () => _sink += WorkAsync(4).GetAwaiter().GetResult()),
+            new("linq", 10, () => _sink += Query()),
+            new("regex", 10, () => _sink += Match()),
+            new("native", 5, Native),
+        ];
+    }
+
+    protected override IEnumerable<Action> Bodies() => [Turn];
+
+    private void Turn()
+    {
+        foreach (var phase in _phases) phase.Work(); // what is only done once is over before the first slice
+        while (Running)
+        {
+            foreach (var phase in _phases) Slice(phase);
+        }
+    }
+
+    private static void Slice(Phase phase)
+    {
+        long start = Stopwatch.GetTimestamp(), end = start + phase.Milliseconds * Stopwatch.Frequency / 1000;
+        while (Stopwatch.GetTimestamp() < end) phase.Work();
+        Interlocked.Add(ref phase.Ticks, Stopwatch.GetTimestamp() - start);
+    }
+
+    public string Command(string[] words)
+    {
+        if (words[0] != "shares") return "ERROR unknown command";
+        var line = new StringBuilder("SHARES");
+        foreach (var phase in _phases)
+            line.Append(' ').Append(phase.Name).Append('=').Append(Interlocked.Exchange(ref phase.Ticks, 0) * 1_000_000 / Stopwatch.Frequency);
+        return line.ToString();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static long TightLoop(int n)
+    {
+        long x = 1;
+        for (int i = 0; i < n; i++) x = x * 31 + i; // the hot line of TightLoop
+        return x;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static long Fibonacci(int n) => n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2);
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static long InLambda(int factor)
+    {
+        Func<int, long> work = n =>
+        {
+            long x = factor;
+            for (int i = 0; i < n; i++) x = x * factor + i; // the hot line of the lambda
+            return x;
+        };
+        return work(60_000);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static async Task<long> WorkAsync(int rounds)
+    {
+        long x = 1;
+        for (int k = 0; k < rounds; k++)
+        {
+            await Task.Yield();
+            for (int i = 0; i < 300_000; i++) x = x * 17 + i; // the hot line of WorkAsync
+        }
+        return x;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static long Query() => Numbers.Where(n => n % 3 != 0).Select(n => n * 2L).OrderBy(n => n % 7).Sum();
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static long Match() => Words.Matches(Text).Count;
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static unsafe void Native()
+    {
+        void* room = NativeMemory.Alloc(1 << 16);
+        for (int i = 0; i < 40; i++) Memset(room, i, 1 << 16);
+        NativeMemory.Free(room);
+    }
+
+    [DllImport("libc.so.6", EntryPoint = "memset")]
+    private static extern unsafe void* Memset(void* room, int value, nint n);
+}
+
+/// <summary>One body for long, one that all reference types share.</summary>
+internal static class Mixer<T>
+{
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    public static long Mix(T[] items, int n)
+    {
+        long x = items.Length;
+        for (int i = 0; i < n; i++) x = x * 13 + (items[i % items.Length] is null ? 1 : i);
+        return x;
+    }
+}
+
+/// <summary>N megabytes of four types at four sites, mixed: half are texts, a quarter orders, 15 % arrays of int, a tenth large arrays of byte.</summary>
+internal sealed class Sites(int megabytes) : Work
+{
+    private sealed class Order(int id)
+    {
+        public int Id = id;
+        public long Price = id * 10L, Weight = id;
+    }
+
+    private static object? _kept;
+    private readonly long[] _bytes = new long[4];
+    private readonly long[] _objects = new long[4];
+
+    protected override string Do()
+    {
+        long start = GC.GetAllocatedBytesForCurrentThread(), end = start + megabytes * 1_000_000L;
+        for (int i = 0; GC.GetAllocatedBytesForCurrentThread() < end; i++) Round(i);
+        _kept = null;
+        long bytes = GC.GetAllocatedBytesForCurrentThread() - start;
+        return $"bytes={bytes} text_bytes={_bytes[0]} order_bytes={_bytes[1]} number_bytes={_bytes[2]} blob_bytes={_bytes[3]} "
+            + $"texts={_objects[0]} orders={_objects[1]} numbers={_objects[2]} blobs={_objects[3]} thread={ThreadId()}";
+    }
+
+    /// <summary>About 2 MB. The steps are mixed, so that no site meets the runtime's 100 KB more often than its share.</summary>
+    private void Round(int round)
+    {
+        Count(3, MakeBlob);
+        for (int i = 0; i < 1776; i++)
+        {
+            int at = (i * 617 + round * 31) % 1776;
+            if (at < 977) Count(0, MakeText);
+            else if (at < 1483) Count(1, MakeOrders);
+            else Count(2, MakeNumbers);
+        }
+    }
+
+    private void Count(int which, Func<int> make)
+    {
+        long before = GC.GetAllocatedBytesForCurrentThread();
+        _objects[which] += make();
+        _bytes[which] += GC.GetAllocatedBytesForCurrentThread() - before;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int MakeText()
+    {
+        _kept = new string('x', 500);
+        return 1;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int MakeOrders()
+    {
+        for (int i = 0; i < 25; i++) _kept = new Order(i);
+        return 25;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int MakeNumbers()
+    {
+        _kept = new int[250];
+        return 1;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static int MakeBlob()
+    {
+        _kept = new byte[200_000];
+        return 1;
+    }
+}
