@@ -36,6 +36,9 @@ int luaopen_lunette_regex(lua_State *L);
 #ifdef LUNETTE_HAVE_CLR
 int luaopen_lunette_clr(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_SYMBOLS
+int luaopen_lunette_symbols(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_IPC
 int luaopen_lunette_ipc(lua_State *L);
 #endif
@@ -73,6 +76,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #endif
 #ifdef LUNETTE_HAVE_CLR
                                       {"lunette.clr", luaopen_lunette_clr},
+#endif
+#ifdef LUNETTE_HAVE_SYMBOLS
+                                      {"lunette.symbols", luaopen_lunette_symbols},
 #endif
 #ifdef LUNETTE_HAVE_IPC
                                       {"lunette.ipc", luaopen_lunette_ipc},

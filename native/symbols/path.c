@@ -173,6 +173,7 @@ int sym_path_new(slice text, const sym_gate *gate, sym_path **out, err *e)
         return err_set(e, ERR_INVALID_ARGUMENT, "a symbol path is text of at most %zu bytes", SYM_PATH_MAX_BYTES);
     sym_path *p = mem_calloc(1, sizeof *p);
     if (!p) return err_set(e, ERR_NO_MEMORY, "no memory for a symbol path");
+    atomic_init(&p->holders, 1);
     p->any_host = gate->any_host;
     size_t cap = gate->n_hosts + SYM_PATH_MAX_PARTS;
     p->hosts = arena_alloc(&p->a, cap * sizeof *p->hosts);
@@ -184,16 +185,22 @@ int sym_path_new(slice text, const sym_gate *gate, sym_path **out, err *e)
     while (rc == 0 && text.n)
         rc = add_segment(p, cut(&text, ';'), gate, e);
     if (rc < 0) {
-        sym_path_free(p);
+        sym_path_unref(p);
         return rc;
     }
     *out = p;
     return 0;
 }
 
-void sym_path_free(sym_path *p)
+sym_path *sym_path_ref(sym_path *p)
 {
-    if (!p) return;
+    atomic_fetch_add(&p->holders, 1);
+    return p;
+}
+
+void sym_path_unref(sym_path *p)
+{
+    if (!p || atomic_fetch_sub(&p->holders, 1) > 1) return;
     arena_free(&p->a);
     free(p);
 }

@@ -23,9 +23,12 @@ typedef struct sym_gate {
 } sym_gate;
 
 /* Reads text. A server that is not allowed: PermissionDenied with the part in detail, and nothing of the path can be
- * used. A copy of everything is kept. InvalidArgument: too long, or too many parts. */
+ * used. A copy of everything is kept; the caller holds
+ * it once. InvalidArgument: too long, or too many parts. */
 int sym_path_new(slice text, const sym_gate *gate, sym_path **out, err *e);
-void sym_path_free(sym_path *p); /* NULL is fine */
+/* One more holder, of any thread; each lets go once. The last one frees. */
+sym_path *sym_path_ref(sym_path *p);
+void sym_path_unref(sym_path *p); /* NULL is fine */
 /* Whether a server is allowed by the list of hosts alone. */
 bool sym_path_by_hosts(const sym_path *p);
 size_t sym_path_servers(const sym_path *p);

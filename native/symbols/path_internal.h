@@ -3,6 +3,8 @@
 #ifndef LUNETTE_SYMBOLS_PATH_INTERNAL_H
 #define LUNETTE_SYMBOLS_PATH_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "base/mem.h"
 #include "symbols/path.h"
 
@@ -17,6 +19,7 @@ typedef struct sym__host {
 } sym__host;
 
 struct sym_path {
+    atomic_int holders;
     arena a;
     sym__part parts[SYM_PATH_MAX_PARTS];
     size_t n, n_servers;
