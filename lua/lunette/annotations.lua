@@ -4,7 +4,9 @@
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local grants = require("lunette.sandbox.grants")
+local beside = require("lunette.generation.files").BESIDE
 local sys = require("lunette.sys")
+local text = require("lunette.text")
 
 local M = {}
 
@@ -116,41 +118,103 @@ local function annotated(name)
   return source_of("lua/" .. name:gsub("%.", "/") .. ".lua"), false
 end
 
+-- What a module has of these names and its source does not tell in one line: by what it is.
+local function by_value(name, granted, told, out)
+  for _, member in ipairs(text.keys(granted or {})) do
+    if not told[member] then
+      local value = require(name)[member]
+      local shape = type(value) == "function" and ("function M.%s(...) end\n") or ("---@type %s\nM.%%s = nil\n"):format(type(value))
+      out[#out + 1] = shape:format(member)
+    end
+  end
+end
+
+-- What a line of a source adds to the face: kind, name, and how it is written.
+local function shown(line, var, classes)
+  local fn, arguments = line:match("^function " .. var .. "%.([%w_]+)(%b())")
+  if fn then return "member", fn, ("function M.%s%s end"):format(fn, arguments) end
+  local constant, value = line:match("^" .. var .. "%.([%u%d_]+) = ([%d%.]+)")
+  if constant then return "constant", constant, ("M.%s = %s"):format(constant, value) end
+  local member = line:match("^" .. var .. "%.([%a_][%w_]*) = ")
+  if member then return "assigned", member, ("M.%s = nil"):format(member) end
+  local class = line:match("^local (%u%w*) = {}")
+  if class then return "class", class, line end
+  local of, method, given = line:match("^function (%u%w*):([%w_]+)(%b())")
+  if of and classes[of] then return "method", method, ("function %s:%s%s end"):format(of, method, given) end
+  return nil
+end
+
+local function declares_class(block)
+  for _, line in ipairs(block) do
+    if line:find("^%-%-%-@class") or line:find("^%-%-%-@alias") then return true end
+  end
+  return false
+end
+
 --- The public face of a module of ours: its classes, and its functions with their comments, without bodies.
 ---@param name string
 ---@param source string
 ---@param granted? table<string, any>   only these functions
+---@param elsewhere? table<string, true> and of them not these
 ---@return string
-function M.face(name, source, granted)
-  local out, block, var = { ("---@meta %s\n\n---@class %s\nlocal M = {}\n"):format(name, name) }, {}, "M"
-  var = source:match("\nreturn setmetatable%((%a+),") or source:match("\nreturn (%a+)%s*$") or var
-  local function flush_class()
-    for _, line in ipairs(block) do
-      if line:find("^%-%-%-@class") or line:find("^%-%-%-@alias") then
-        out[#out + 1] = table.concat(block, "\n") .. "\n"
-        return
-      end
-    end
-  end
+function M.face(name, source, granted, elsewhere)
+  local out, block, classes, told = { ("---@meta %s\n\n---@class %s\nlocal M = {}\n"):format(name, name) }, {}, {}, elsewhere or {}
+  local var = source:match("\nreturn setmetatable%((%a+),") or source:match("\nreturn (%a+)%s*$") or "M"
   for line in (source .. "\n"):gmatch("(.-)\n") do
-    local fn, arguments = line:match("^function " .. var .. "%.([%w_]+)(%b())")
-    local constant, value = line:match("^" .. var .. "%.([%u%d_]+) = ([%d%.]+)")
     if line:find("^%-%-%-") then
       block[#block + 1] = line
     else
-      if fn and (not granted or granted[fn]) then
-        out[#out + 1] = table.concat(block, "\n") .. (#block > 0 and "\n" or "") .. ("function M.%s%s end\n"):format(fn, arguments)
-      elseif constant then
-        out[#out + 1] = ("M.%s = %s\n"):format(constant, value)
-      elseif #block > 0 then
-        flush_class()
+      local kind, word, written = shown(line, var, classes)
+      local is_class = declares_class(block)
+      local fits = kind == "method" or kind == "constant" or (kind == "class" and is_class)
+        or ((kind == "member" or kind == "assigned" and #block > 0) and (not granted or granted[word] ~= nil) and not told[word])
+      if fits then
+        out[#out + 1] = table.concat(block, "\n") .. (#block > 0 and "\n" or "") .. written .. "\n"
+        if kind == "class" then classes[word] = true elseif kind ~= "method" then told[word] = true end
+      elseif is_class then
+        out[#out + 1] = table.concat(block, "\n") .. "\n"
       end
       block = {}
     end
   end
+  by_value(name, granted, told, out)
   out[#out + 1] = "return M\n"
   return table.concat(out, "\n")
 end
+
+-- A face that was written by hand, without the functions that are not granted.
+local function granted_of(name, source, granted)
+  local var, out, block, told = source:match("\nreturn ([%a_]+)%s*$") or "?", {}, {}, {}
+  local function flush()
+    table.move(block, 1, #block, #out + 1, out)
+    block = {}
+  end
+  for line in source:gmatch("(.-)\n") do
+    local fn = line:match("^function " .. var .. "%.([%w_]+)") or line:match("^" .. var .. "%.([%w_]+) = ")
+    if fn and not granted[fn] then
+      block = {}
+    else
+      if fn then told[fn] = true end
+      block[#block + 1] = line
+      if not line:find("^%-%-%-") then flush() end
+    end
+  end
+  local more = {}
+  by_value(name, granted, told, more)
+  for i, line in ipairs(more) do more[i] = line:gsub("M%.", var .. ".") end
+  table.insert(out, #out, table.concat(more, "\n")) -- before the last line, which returns it
+  return table.concat(out, "\n") .. "\n"
+end
+
+-- A module that is a function.
+local FUNCTION <const> = "---@meta %s\n\n%s\nlocal function M(...) end\nreturn M\n"
+local NOTES <const> = {
+  ["lunette.atomic"] = "--- Makes a function run in one step: until it returns no other task runs. It may not wait.\n"
+    .. "---@generic F: function\n"
+    .. "---@param fn F\n---@return F",
+  ["lunette.lazy"] = "--- What require gives, loaded when something of it is first used.\n---@param name string\n---@return table",
+}
+local TESTING <const> = "lunette.testing"
 
 --- The names of the modules that site scripts may require.
 ---@return string[]
@@ -159,10 +223,16 @@ function M.modules() return grants.names() end
 local LUARC <const> = [[
 {
   "runtime.version": "Lua 5.4",
-  "workspace.library": ["."],
+  "workspace.library": [".", "${3rd}/busted/library"],
   "diagnostics.disable": ["lowercase-global"]
 }
 ]]
+
+local function functions_of(name)
+  local set = {}
+  for member, value in pairs(require(name)) do set[member] = type(value) == "function" and {} or nil end
+  return set
+end
 
 --- All files: name -> text. luarc.json is an example of the settings that a site folder needs.
 ---@return table<string, string>
@@ -170,8 +240,23 @@ function M.files()
   local files = { ["words.lua"] = M.words(), ["luarc.json"] = LUARC }
   for _, name in ipairs(M.modules()) do
     local source, by_hand = annotated(name)
-    if source then files[name:gsub("%.", "/") .. ".lua"] = by_hand and source or M.face(name, source, grants.MODULES[name]) end
+    local granted, path = grants.MODULES[name], name:gsub("%.", "/") .. ".lua"
+    if NOTES[name] then
+      files[path] = FUNCTION:format(name, NOTES[name])
+    elseif source then
+      files[path] = by_hand and granted_of(name, source, granted) or M.face(name, source, granted)
+    end
   end
+  for _, kind in ipairs(declare.kinds()) do
+    local name, members = "lunette." .. kind, { [kind] = {} }
+    for member in pairs(grants.MODULES[name] or {}) do members[member] = {} end
+    for _, member in ipairs(beside[kind] or {}) do members[member] = {} end
+    local word = class_name(kind)
+    local face = M.face(name, source_of("lua/lunette/" .. kind .. ".lua") or "", members, { [kind] = true })
+    files["lunette/" .. kind .. ".lua"] = face:gsub("(%-%-%-@class lunette%.[%w_]+\n)",
+      ("%%1---@overload fun(declared: %s): %s\n---@field %s fun(declared: %s): %s\n"):format(word, word, kind, word, word), 1)
+  end
+  files[TESTING:gsub("%.", "/") .. ".lua"] = M.face(TESTING, assert(source_of("lua/lunette/testing.lua")), functions_of(TESTING))
   return files
 end
 

@@ -94,6 +94,35 @@ describe("lunette docs --annotations", function()
       assert.is_truthy(text:find("@meta", 1, true), name)
     end
     assert.matches("function M%.program%(", assert(fs.read(dir .. "/lunette/probe.lua", 1000000)))
+    for _, name in ipairs({ "tool", "rule", "event_sources" }) do -- the words, as modules
+      local text = assert(fs.read(dir .. "/lunette/" .. name .. ".lua", 1000000))
+      assert.is_function(load(text), name)
+      assert.is_truthy(text:find("---@overload fun(declared: Lunette", 1, true), name)
+    end
     done_with()
+  end)
+
+  it("writes every function that is granted, none that is not, and all that specs have", function()
+    local files, granted = require("lunette.annotations").files(), require("lunette.sandbox.grants").MODULES
+    for module, members in pairs(granted) do
+      local text = files[module:gsub("%.", "/") .. ".lua"]
+      for member in pairs(members) do
+        local written = text:find("\nfunction [%a_]+%." .. member .. "%(") or text:find("\n[%a_]+%." .. member .. " = ")
+        assert.is_truthy(written or text:find("---@field " .. member .. " ", 1, true), module .. "." .. member)
+      end
+      local word = module:match("^lunette%.([%w_]+)$")
+      local beside = require("lunette.generation.files").BESIDE[word] or {}
+      local also = table.concat(beside, " ")
+      for name in text:gmatch("\nfunction [%a_]+%.([%w_]+)%(") do
+        assert.is_truthy(members[name] or also:find(name, 1, true), ("%s.%s is not granted"):format(module, name))
+      end
+    end
+    local testing = files["lunette/testing.lua"]
+    for name, value in pairs(require("lunette.testing")) do
+      if type(value) == "function" then assert.is_truthy(testing:find("\nfunction M." .. name .. "(", 1, true), name) end
+    end
+    for _, method in ipairs({ "TestCapture:view(name, options)", "Judged:hypothesis(name)" }) do
+      assert.is_truthy(testing:find("\nfunction " .. method, 1, true), method)
+    end
   end)
 end)
