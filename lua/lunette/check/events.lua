@@ -24,13 +24,27 @@ local WORDS <const> = {
 -- provider in small letters -> { name, events = { name or display in small letters -> { field -> true } }, names }
 local manifest
 
+-- Names that only a version has which no runtime of today sends, and what all versions are called.
+local function old_names(events)
+  local newest, old = {}, {}
+  for _, event in ipairs(events) do
+    local display = event.display or event.name
+    newest[display] = math.max(newest[display] or 0, event.version)
+  end
+  for _, event in ipairs(events) do
+    local is_old = event.version == 0 and event.display and newest[event.display] > 0
+    if is_old and event.name ~= event.display then old[event.name:lower()] = event.display end
+  end
+  return old
+end
+
 local function load_manifest()
   if manifest then return manifest end
   manifest = {}
   local body = fs.read(sys.home .. "/schemas/clr-events.json", MAX_MANIFEST)
   for _, provider in ipairs(body and json.decode(body).providers or {}) do
     if #provider.events == 0 then goto next_one end -- an EventSource: its events describe themselves
-    local one = { name = provider.name, events = {}, names = {} }
+    local one = { name = provider.name, events = {}, names = {}, old = old_names(provider.events) }
     for _, event in ipairs(provider.events) do
       for _, name in ipairs({ event.name, event.display, event.version > 0 and ("%s_V%d"):format(event.name, event.version) or nil }) do
         local fields = one.events[name:lower()]
@@ -75,6 +89,11 @@ local function fields_of(pattern)
     return false
   end
   if event == "*" or event:sub(1, 1) == "#" then return false end
+  local display = known.old[event:lower()]
+  if display then
+    return nil, ("%s is the first version of the event, which no runtime of today sends. Did you mean %q?"):format(text.quote(event),
+      display)
+  end
   local fields = known.events[event:lower()]
   if fields then return fields end
   return nil, ("%s has no event %s.%s"):format(known.name, text.quote(event), text.did_you_mean(event, known.names))

@@ -10,6 +10,7 @@ local events = require("lunette.check.events")
 local fs = require("lunette.fs")
 local generation = require("lunette.generation")
 local kinds = require("lunette.kinds")
+local names = require("lunette.check.names")
 local power = require("lunette.generation.power")
 local probe = require("lunette.probe")
 local site = require("lunette.site")
@@ -112,13 +113,25 @@ local function check_files(g, broken)
   table.move(out, 1, #out, #broken + 1, broken)
 end
 
+-- The line of a declaration in which the name stands that a message is about: its first in quotes.
+local function line_of(file, line, message)
+  local name = message:match('"([^"]+)"')
+  local source = name and file and file:sub(1, 1) == "/" and fs.read(file, site.MAX_SCRIPT)
+  local n = 0
+  for text in ((source or "") .. "\n"):gmatch("(.-)\n") do
+    n = n + 1
+    if n >= line and text:find(name, 1, true) then return n end
+  end
+  return line
+end
+
 -- Rules that name facts that are none, or that can never fire.
 local function check_rules(g, out)
   local found, index = pcall(require, "lunette.rules.index")
   if not found then return end
   for _, p in ipairs(index.of(g).problems or {}) do
     local file, line = tostring(p.file):match("^(.*):(%d+)$")
-    add(out, file or p.file, math.tointeger(tonumber(line)), p.message)
+    add(out, file or p.file, line_of(file, math.tointeger(tonumber(line)), p.message), p.message)
   end
 end
 
@@ -163,6 +176,7 @@ function M.layers(layers)
     end
   end
   check_rules(g, out)
+  names.check(g, function(file, line, message, path) add(out, file, line, message, path) end)
   declare.strict = false
   local n = 0
   for _, id in ipairs(g.order) do

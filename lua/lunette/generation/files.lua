@@ -4,6 +4,7 @@ local lazy = require("lunette.lazy")
 local declare = require("lunette.declare")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
+local power = lazy("lunette.generation.power")
 local grants = lazy("lunette.sandbox.grants")
 local handed = require("lunette.sandbox.handed")
 local native = require("lunette.sandbox.native")
@@ -11,6 +12,7 @@ local readonly = require("lunette.sandbox.readonly")
 local sandbox = lazy("lunette.sandbox")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
+local text = require("lunette.text")
 
 local M = {}
 
@@ -146,6 +148,20 @@ local function error_of(err, file)
   return problem(err.file or file.path, err.line, message)
 end
 
+-- What a call of something that is not there was probably meant to call: a word, or a function of a granted module.
+local function meant(p, source, box)
+  local global = p.message:match("attempt to call a nil value %(global '([%w_]+)'%)")
+  if global then
+    local near = text.did_you_mean(global, text.keys(box.env))
+    if near ~= "" then p.message = p.message .. "." .. near end
+  elseif p.message:find("attempt to call a nil value (field", 1, true) then
+    for _, unknown in ipairs(power.unknown(source, p.file)) do
+      if unknown.line == p.line then p.message = p.message .. ": " .. unknown.message end
+    end
+  end
+  return p
+end
+
 local function is_value(value, kind)
   local known = type(value) == "table" and declare.of(value)
   return known and known.kind == kind
@@ -222,6 +238,7 @@ function M.run(file, room, base)
       result = { problems = watch.problems }
     else
       result = ok and accept(value, file, room) or { problems = error_of(value, file) }
+      if not ok then meant(result.problems[1], source, box) end
     end
   end
   declare.unwatch(file.path)

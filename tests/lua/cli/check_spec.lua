@@ -63,6 +63,77 @@ return collector {
     assert.equal(8, #list)
   end)
 
+  it("knows the names of tools, kinds of handles, views, options, and what can never be", function()
+    local dir = kit.folder()
+    kit.write(dir, "rules/never.lua", [[
+return rule {
+  name = "a.never", input = { counter = "System.Runtime/cpu-usag" }, levels = { elevated = 10 }, summary = "s", rationale = "r",
+  when = { { input = "cpu", above = 50 }, { input = "gc_time", above = 1 }, { input = "cpu", below = 50 } },
+  hypotheses = {
+    {
+      name = "h.h", summary = "s", confidence = "low", signals = { "a.nevr" },
+      next = { tool = "collect_event", reason = "x" },
+    },
+    {
+      name = "h.i", summary = "s", confidence = "low",
+      next = { tool = "collect_events", reason = "x", arguments = {
+        kind = "gcc",
+        duration = 5,
+      } },
+    },
+  },
+}]])
+    kit.write(dir, "rules/share.lua", [[
+return rule {
+  name = "a.share", input = { counter = "System.Runtime/cpu-usage", stat = "mean" }, summary = "s", rationale = "r",
+  levels = { elevated = 50,
+    high = 120 },
+}]])
+    kit.write(dir, "rules/both.lua", [[
+return rule {
+  name = "a.both", input = "queue", levels = { elevated = 100 }, summary = "s", rationale = "r",
+  when = { { input = "queue", below = 100 } },
+}]])
+    kit.write(dir, "rules/fine.lua", [[
+return rule {
+  name = "a.fine", input = "queue", levels = { elevated = 100 }, summary = "s", rationale = "r",
+  when = { { input = "queue", below = 200 }, { input = "cpu", at_least = 50 }, { input = "cpu", at_most = 50 } },
+  next = { tool = "inspect_heap", reason = "a tool that our hints name is one" },
+}]])
+    kit.write(dir, "hints/a.lua", 'return hint_rule {\n  handle = "countres",\n  hints = { { tool = "query_snapshto", reason = "y" } },\n}')
+    kit.write(dir, "hints/b.lua", 'return hint_rule { handle = "counters", hints = {\n  { tool = "query_snapshot", reason = "y",\n'
+      .. '    arguments = { view = "sumary" } } } }')
+    kit.write(dir, "signals/a.lua", 'return signal { id = "a.b",\n  handle = "conters", of = function() return nil end }')
+    kit.write(dir, "signals/b.lua", 'return signal { id = "a.c", handle = "counters", of = function() return nil end,\n'
+      .. '  next = { view = "sumary", reason = "r" } }')
+    kit.write(dir, "views/counters/v.lua", 'return view { kind = "counters", name = "v", project = function() return {} end,\n'
+      .. '  options = { "topM:5" } }')
+    kit.write(dir, "collectors/c.lua", 'local probe = require("lunette.probe")\nreturn collector { kind = "c", program = {\n'
+      .. 'providers = { { name = probe.RUNTIME, keywords = 1 } },\nevents = { a = probe.RUNTIME .. "/GCStart" },\n'
+      .. 'keep = { n = probe.count() } } }')
+    kit.write(dir, "tools/d.lua", 'local probe = require("lunette.probe")\nlocal n = probe.cuont()\nreturn tool {}')
+    kit.write(dir, "tools/e.lua", "return toool { }")
+    assert.same({
+      'collectors/c.lua:4: "GCStart" is the first version of the event, which no runtime of today sends. Did you mean "GC/Start"?',
+      'hints/a.lua:2: there is no kind of handle "countres". Did you mean "counters"?',
+      'hints/a.lua:3: there is no tool "query_snapshto". Did you mean "query_snapshot"?',
+      'hints/b.lua:3: counters has no view "sumary". Did you mean "summary"?',
+      "rules/both.lua:3: can never hold together with the conditions before it: no number is both",
+      'rules/never.lua:2: System.Runtime is not known to have a counter "cpu-usag". Did you mean "cpu-usage"?',
+      "rules/never.lua:3: can never hold together with the conditions before it: no number is both",
+      'rules/never.lua:6: the hypothesis h.h looks for a signal "a.nevr" that no rule gives. Did you mean "a.never"?',
+      'rules/never.lua:7: there is no tool "collect_event". Did you mean "collect_events"?',
+      'rules/never.lua:12: collect_events has no kind "gcc". Did you mean "gc"?',
+      'rules/never.lua:13: collect_events has no parameter "duration". Did you mean "durationSeconds"?',
+      "rules/share.lua:4: can never be reached: System.Runtime/cpu-usage is a share of 100",
+      'signals/a.lua:2: there is no kind of handle "conters". Did you mean "counters"?',
+      'signals/b.lua:2: counters has no view "sumary". Did you mean "summary"?',
+      "tools/d.lua:2: attempt to call a nil value (field 'cuont'): lunette.probe has no cuont for site scripts. Did you mean \"count\"?",
+      "tools/e.lua:1: attempt to call a nil value (global 'toool'). Did you mean \"tool\"?",
+      'views/counters/v.lua:2: query_snapshot has no parameter "topM:5". Did you mean "topN"?',
+    }, (problems(dir)))
+  end)
+
   it("says so when a folder is not there", function()
     local list, code = problems("/nonexistent/site")
     assert.equal(1, code)
