@@ -71,6 +71,7 @@ bool sym_links_read(sym_links *l, slice json, arena *a)
             if (!jsonr_skip(&r)) break;
         }
     }
+    ok = ok && r.e.kind != ERR_NO_MEMORY && !r.scratch.failed;
     if (ok && links.n) {
         l->list = arena_dup(a, links.p, links.n);
         l->n = l->list ? links.n / sizeof *l->list : 0;
