@@ -263,7 +263,9 @@ static void let_go(profile_builder *b)
 {
     pf_store_fini(&b->store);
     clr_methods_free(b->methods);
+    clr_il_maps_free(b->il_maps);
     b->methods = NULL;
+    b->il_maps = NULL;
 }
 
 profile *profile_build(profile_builder *b, err *e)

@@ -13,11 +13,11 @@
 /* AllocationSampled: each byte is drawn with this probability (docs of the runtime: one in 100 KiB). */
 #define DRAWN (1.0 / 102400)
 
-typedef enum use_of { OF_METHODS, OF_SAMPLE, OF_TICK, OF_DRAWN } use_of;
+typedef enum use_of { OF_METHODS, OF_IL, OF_SAMPLE, OF_TICK, OF_DRAWN } use_of;
 
 struct pf_use {
     use_of of;
-    int methods;
+    int code; /* of the map of methods or of IL maps */
     bool rundown;
     int heap, amount, type; /* fields of an allocation; -1: not in this version */
 };
@@ -28,6 +28,7 @@ static void builder_free(profile_builder *b)
 {
     pf_store_fini(&b->store);
     clr_methods_free(b->methods);
+    clr_il_maps_free(b->il_maps);
     free(b->seen);
     arena_free(&b->a);
     free(b);
@@ -86,10 +87,14 @@ static bool is_kind(const nt_kind *k, const char *provider, uint32_t id)
 static void *tap_kind(nt_tap *t, nt_kind *k)
 {
     profile_builder *b = of_tap(t);
-    pf_use u = {.methods = clr_methods_kind(k), .heap = -1, .amount = -1, .type = -1};
+    pf_use u = {.code = clr_methods_kind(k), .heap = -1, .amount = -1, .type = -1};
     u.rundown = slice_eq_str(k->provider, RUNDOWN);
-    if (u.methods) {
+    int il = clr_il_maps_kind(k);
+    if (u.code) {
         u.of = OF_METHODS;
+    } else if (il) {
+        u.of = OF_IL;
+        u.code = il;
     } else if (b->cfg.kind == PROFILE_CPU && is_kind(k, SAMPLER, 0)) {
         u.of = OF_SAMPLE;
     } else if (b->cfg.kind == PROFILE_ALLOCATION && is_kind(k, RUNTIME, b->cfg.sampled ? 303 : 10)) {
@@ -137,10 +142,17 @@ static void take_method(profile_builder *b, const pf_use *u, const nt_event *ev)
         b->began = true;
         if (b->store.n_steps > 1) want(b);
     }
-    if (clr_methods_event(b->methods, u->methods, ev) == -ERR_LIMIT) {
+    if (clr_methods_event(b->methods, u->code, ev) == -ERR_LIMIT) {
         want(b); /* gives the room of all others back */
-        (void)clr_methods_event(b->methods, u->methods, ev);
+        (void)clr_methods_event(b->methods, u->code, ev);
     }
+}
+
+/* Without room frames have no lines: what it dropped is counted there. */
+static void take_il_map(profile_builder *b, const pf_use *u, const nt_event *ev)
+{
+    if (!b->il_maps) b->il_maps = clr_il_maps_new(0);
+    if (b->il_maps) (void)clr_il_maps_event(b->il_maps, u->code, ev);
 }
 
 static uint32_t thread_of(profile_builder *b, uint64_t thread)
@@ -287,6 +299,7 @@ static void tap_event(nt_tap *t, void *use, const nt_reader *r, const nt_event *
     const pf_use *u = use;
     switch (u->of) {
     case OF_METHODS: take_method(b, u, ev); break;
+    case OF_IL: take_il_map(b, u, ev); break;
     case OF_SAMPLE: take_sample(b, r, ev); break;
     case OF_TICK:
     case OF_DRAWN: take_allocation(b, u, r, ev); break;

@@ -13,7 +13,7 @@ typedef struct address {
     const char *tier;
     uint32_t frame;   /* PF_NONE: reused; each of its methods has an entry of its own */
     uint32_t variant; /* 0: the only one; else its frame + 1 */
-    uint32_t exact;
+    uint32_t exact : 1, cold : 1;
 } address;
 
 /* What makes a method one and the same. Texts of the map of methods are interned: equal pointers are equal texts. */
@@ -286,6 +286,7 @@ static void set_body(address *a, const clr_method *m)
     a->rejit_id = m->rejit_id;
     a->start = m->start;
     a->tier = m->tier;
+    a->cold = m->cold;
 }
 
 /* The frame of an address that no managed method is at. */
@@ -408,6 +409,14 @@ static bool hotter(const address *a, const address *b)
     return a->through != b->through ? a->through > b->through : a->ip < b->ip;
 }
 
+/* The IL offset of an address. A body's cold part has no map of its own. */
+static uint32_t il_offset_of(const pf_namer *w, const address *a)
+{
+    uint64_t ip = a->ip - (a->exact ? 0 : 1);
+    if (!w->b->il_maps || !a->method_id || a->cold || ip < a->start || ip - a->start > UINT32_MAX) return CLR_IL_NONE;
+    return clr_il_maps_find(w->b->il_maps, a->method_id, a->rejit_id, (uint32_t)(ip - a->start));
+}
+
 /* The hottest addresses of one frame: of those at which it was the leaf, if it ever was. */
 static bool hot_addresses(pf_namer *w, profile_frame *f, const uint32_t *list, uint32_t n)
 {
@@ -433,7 +442,7 @@ static bool hot_addresses(pf_namer *w, profile_frame *f, const uint32_t *list, u
                                    .method_id = a->method_id,
                                    .rejit_id = a->rejit_id,
                                    .start = a->start,
-                                   .il_offset = PF_NONE,
+                                   .il_offset = il_offset_of(w, a),
                                    .exact = a->exact};
     }
     f->addresses = out;

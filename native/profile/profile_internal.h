@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "clr/il_map.h"
 #include "profile/profile.h"
 
 #define PF_NONE UINT32_MAX
@@ -125,8 +126,9 @@ struct profile_builder {
     pf_wait_rule *waits;
     pf_store store;
     clr_methods *methods;
-    bool wanted; /* the map was told which addresses matter */
-    bool began;  /* the rundown */
+    clr_il_maps *il_maps; /* NULL until the stream has one */
+    bool wanted;          /* the map was told which addresses matter */
+    bool began;           /* the rundown */
     pf_seen *seen;
     uint32_t cap_seen;
     uint64_t thread; /* the last one, and its number */
