@@ -151,6 +151,13 @@ static int more_samples(const void *a, const void *b)
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
+/* A weight in the unit of the profile. */
+static int64_t weight_of(const profile_builder *b, uint64_t weight)
+{
+    if (!b->in_ticks || !b->have_trace || b->trace.frequency <= 0) return (int64_t)weight;
+    return (int64_t)((__int128)weight * 1000000000 / b->trace.frequency);
+}
+
 static bool add_counts(work *w)
 {
     const pf_store *s = &w->b->store;
@@ -161,11 +168,12 @@ static bool add_counts(work *w)
     p->n_threads = s->n_threads;
     for (uint32_t i = 0; i < s->n_threads; i++)
         p->threads[i].thread = s->threads[i];
-    uint64_t samples = 0, weight = 0;
+    uint64_t samples = 0;
+    int64_t weight = 0;
     for (uint32_t i = 0; i < s->n_counts; i++) {
         const pf_count *c = &s->counts[i];
         uint32_t node = w->node[c->step];
-        int64_t n = (int64_t)c->samples, heavy = (int64_t)c->weight;
+        int64_t n = (int64_t)c->samples, heavy = weight_of(w->b, c->weight);
         profile_counts *t = &p->threads[c->thread].counts;
         profile_state state = state_of(w, c);
         r->own[PF_SAMPLES][node] += n;
@@ -177,11 +185,14 @@ static bool add_counts(work *w)
         t->inclusive = t->exclusive += n;
         t->inclusive_weight = t->exclusive_weight += heavy;
         samples += c->samples;
-        weight += c->weight;
+        weight += heavy;
     }
     /* those for which there was no room at all */
     r->own[PF_SAMPLES][0] += (int64_t)(s->samples - samples);
-    if (r->own[PF_WEIGHT]) r->own[PF_WEIGHT][0] += (int64_t)(s->weight - weight);
+    if (w->b->in_ticks)
+        p->info.weight = (uint64_t)weight;
+    else if (r->own[PF_WEIGHT])
+        r->own[PF_WEIGHT][0] += (int64_t)s->weight - weight;
     if (p->n_threads) qsort(p->threads, p->n_threads, sizeof *p->threads, more_samples);
     return true;
 }

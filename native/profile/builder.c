@@ -30,6 +30,7 @@ static void builder_free(profile_builder *b)
     clr_methods_free(b->methods);
     clr_il_maps_free(b->il_maps);
     free(b->seen);
+    free(b->last);
     arena_free(&b->a);
     free(b);
 }
@@ -211,6 +212,28 @@ static uint32_t count(profile_builder *b, uint32_t step, uint64_t thread, uint32
     return pf_store_count(&b->store, step == PF_NONE ? 0 : step, t, what, samples, weight, time);
 }
 
+/* The time since the thread's last sample is that one's. */
+static void pass_time(profile_builder *b, const nt_reader *r, uint32_t thread, uint32_t at, int64_t ts)
+{
+    if (thread == PF_NONE) return;
+    while (thread >= b->cap_last) {
+        uint32_t had = b->cap_last;
+        if (!pf_store_room(&b->store, (void **)&b->last, had, &b->cap_last, sizeof *b->last, 64)) return;
+        memset(b->last + had, 0, (b->cap_last - had) * sizeof *b->last);
+    }
+    if (!b->gap_max) {
+        const nt_trace *t = nt_trace_info(r);
+        int64_t frequency = t && t->frequency > 0 ? t->frequency : 1000000000;
+        b->gap_max = (int64_t)((__int128)frequency * PROFILE_GAP_MAX_NS / 1000000000);
+    }
+    pf_last *l = &b->last[thread];
+    int64_t gap = l->count && ts > l->time ? (int64_t)((uint64_t)ts - (uint64_t)l->time) : 0;
+    if (gap < 0 || gap > b->gap_max) gap = b->gap_max;
+    if (gap > 0) b->store.counts[l->count - 1].weight += (uint64_t)gap;
+    b->store.weight += (uint64_t)gap;
+    *l = (pf_last){.time = ts, .count = at == PF_NONE ? 0 : at + 1};
+}
+
 static void take_sample(profile_builder *b, const nt_reader *r, const nt_event *ev)
 {
     cursor c = cursor_of(ev->payload, 0);
@@ -220,21 +243,25 @@ static void take_sample(profile_builder *b, const nt_reader *r, const nt_event *
         return;
     }
     b->store.by_type[type]++;
+    b->store.weighted = b->in_ticks = true;
     uint32_t what = PF_WHAT(PROFILE_UNKNOWN, type), epoch = nt_stack_epoch(r) + 1;
     pf_seen *seen = seen_of(b, ev->stack);
     if (seen && seen->epoch == epoch && seen->what == what) {
         if (seen->count != PF_NONE && seen->thread == thread_of(b, ev->thread)) {
             totals(b, 1, 0, seen->step);
             pf_store_again(&b->store, seen->count, 1, 0, ev->ts);
+            pass_time(b, r, seen->thread, seen->count, ev->ts);
             return;
         }
         seen->count = count(b, seen->step, ev->thread, what, 1, 0, ev->ts);
         seen->thread = b->thread_index;
+        pass_time(b, r, seen->thread, seen->count, ev->ts);
         return;
     }
     uint32_t step = step_of(b, r, ev, type == 2);
     uint32_t at = count(b, step, ev->thread, what, 1, 0, ev->ts);
     if (seen) *seen = (pf_seen){.epoch = epoch, .step = step, .thread = b->thread_index, .what = what, .count = at};
+    pass_time(b, r, b->thread_index, at, ev->ts);
 }
 
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
@@ -313,8 +340,10 @@ static void tap_end(nt_tap *t, const nt_reader *r)
     b->have_trace = trace != NULL;
     if (trace) b->trace = *trace;
     free(b->seen);
+    free(b->last);
     b->seen = NULL;
-    b->cap_seen = 0;
+    b->last = NULL;
+    b->cap_seen = b->cap_last = 0;
     atomic_store(&b->ended, true);
 }
 

@@ -78,7 +78,7 @@ typedef struct profile_sample {
     int64_t time; /* ticks of one clock, for names that hold for a time only */
     profile_state state;
     uint64_t samples; /* this many at once: 1 */
-    uint64_t weight;  /* bytes, nanoseconds, cycles: what profile_node.weight sums */
+    uint64_t weight;  /* bytes of allocations; nanoseconds of CPU or time */
     slice what;       /* for the split by type: a type's name; may be empty */
     uint32_t flavour; /* profile_heap_kind for allocations */
 } profile_sample;
@@ -129,8 +129,11 @@ typedef struct profile_address {
 typedef struct profile_counts {
     int64_t inclusive, exclusive;
     int64_t running, waiting; /* of the exclusive ones */
+    /* Bytes; of CPU nanoseconds: EventPipe's samples stand for the time up to the thread's next one, at most
+     * PROFILE_GAP_MAX_NS of it, since a thread is seen late where it is slow to stop. */
     int64_t inclusive_weight, exclusive_weight;
 } profile_counts;
+#define PROFILE_GAP_MAX_NS INT64_C(1000000000)
 
 /* One method, whatever its bodies and addresses: the same module, token, type, name and signature. */
 typedef struct profile_frame {

@@ -116,6 +116,12 @@ typedef struct pf_seen {
 } pf_seen;
 #define PF_SEEN_MAX (1u << 20)
 
+/* A thread's last sample: the time up to the next one is its. */
+typedef struct pf_last {
+    int64_t time;
+    uint32_t count; /* + 1; 0: none */
+} pf_last;
+
 typedef struct pf_use pf_use; /* what the builder knows of a kind of event */
 
 struct profile_builder {
@@ -131,12 +137,16 @@ struct profile_builder {
     bool began;           /* the rundown */
     pf_seen *seen;
     uint32_t cap_seen;
+    pf_last *last; /* by thread */
+    uint32_t cap_last;
+    int64_t gap_max; /* ticks */
     uint64_t thread; /* the last one, and its number */
     uint32_t thread_index;
     uint64_t bad;
     profile_resolve_fn resolve;
     void *resolve_arg;
     bool have_trace, built;
+    bool in_ticks; /* weights are, by the stream's clock */
     nt_trace trace;
     _Atomic uint64_t seen_samples;
     _Atomic uint32_t seen_stacks, seen_threads;

@@ -49,9 +49,10 @@ void profile_lua__counts(lua_State *L, const profile *p, const profile_counts *c
     set_integer(L, "running", c->running);
     set_integer(L, "waiting", c->waiting);
     set_integer(L, "unknown", c->exclusive - c->running - c->waiting);
-    if (!profile_info_of(p)->weighted) return;
-    set_integer(L, "inclusive_bytes", c->inclusive_weight);
-    set_integer(L, "exclusive_bytes", c->exclusive_weight);
+    const profile_info *i = profile_info_of(p);
+    if (!i->weighted) return;
+    set_integer(L, i->kind == PROFILE_CPU ? "inclusive_ns" : "inclusive_bytes", c->inclusive_weight);
+    set_integer(L, i->kind == PROFILE_CPU ? "exclusive_ns" : "exclusive_bytes", c->exclusive_weight);
 }
 
 static void set_async_name(lua_State *L, const profile *p, uint32_t frame, const char *key)
@@ -103,12 +104,13 @@ bool profile_lua__flag(lua_State *L, const char *key)
 
 static profile_rank read_rank(lua_State *L)
 {
-    static const char *const names[] = {"exclusive", "inclusive", "running", "bytes", "inclusive_bytes", NULL};
+    static const char *const names[] = {"exclusive",       "inclusive", "running",        "bytes",
+                                        "inclusive_bytes", "time",      "inclusive_time", NULL};
     if (!lua_istable(L, 2)) return PROFILE_BY_EXCLUSIVE;
     lua_getfield(L, 2, "rank_by");
     int rank = luaL_checkoption(L, -1, "exclusive", names);
     lua_pop(L, 1);
-    return (profile_rank)rank;
+    return (profile_rank)(rank > PROFILE_BY_INCLUSIVE_WEIGHT ? rank - 2 : rank); /* bytes and time are weights */
 }
 
 /* ---- the capture ------------------------------------------------------------------------------------------------- */
@@ -120,7 +122,7 @@ int profile_lua__info(lua_State *L)
     lua_createtable(L, 0, 28);
     set_text(L, "kind", slice_str(i->kind == PROFILE_CPU ? "cpu" : "allocation"));
     set_integer(L, "samples", (int64_t)i->samples);
-    if (i->weighted) set_integer(L, "bytes", (int64_t)i->weight);
+    if (i->weighted) set_integer(L, i->kind == PROFILE_CPU ? "thread_ns" : "bytes", (int64_t)i->weight);
     set_integer(L, "running", (int64_t)i->running);
     set_integer(L, "waiting", (int64_t)i->waiting);
     set_integer(L, "unknown", (int64_t)(i->samples - i->running - i->waiting));

@@ -46,7 +46,7 @@ int profile_lua__tree(lua_State *L)
         .callers = profile_lua__flag(L, "callers"),
         .max_depth = (uint32_t)profile_lua__integer(L, "max_depth", 8, 1, PROFILE_TREE_DEPTH),
         .max_nodes = (uint32_t)profile_lua__integer(L, "max_nodes", 200, 1, PROFILE_TREE_NODES),
-        .by_weight = profile_lua__flag(L, "by_bytes"),
+        .by_weight = profile_lua__flag(L, "by_bytes") || profile_lua__flag(L, "by_time"),
     };
     guard *g = profile_lua__guard(L);
     profile_tree t;
@@ -108,7 +108,11 @@ int profile_lua__nodes(lua_State *L)
             lua_pushinteger(L, (lua_Integer)value_of(p, c, (uint32_t)(first + i)));
             lua_rawseti(L, -2, i + 1);
         }
-        lua_setfield(L, -2, column_names[c]);
+        bool time = profile_info_of(p)->kind == PROFILE_CPU;
+        lua_setfield(L, -2,
+                     c == IN_BYTES && time    ? "inclusive_ns"
+                     : c == OWN_BYTES && time ? "exclusive_ns"
+                                              : column_names[c]);
     }
     return 1;
 }

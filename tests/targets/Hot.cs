@@ -8,63 +8,109 @@ using System.Text.RegularExpressions;
 
 namespace Lunette.Target;
 
-/// <summary>One thread that gives each kind of hot method its milliseconds of a turn of 100, until stop. `shares` tells how long each had since it was last asked.</summary>
+/// <summary>One thread that gives each kind of hot method its milliseconds of a turn of 200, until stop. `shares` tells how many microseconds each had since it
+/// was last asked, behind the number of the answer. A sampler that stops threads only at safe points may see a method's caller instead: each kind has a
+/// method of its own (Loop, Recursion, ...) that is on the stack for the whole of its time.</summary>
 internal sealed class Hot : Threads, ILoad
 {
-    private sealed record Phase(string Name, int Milliseconds, Action Work)
+    private sealed record Phase(string Name, int Milliseconds, Action<long> Work)
     {
         public long Ticks;
     }
 
     private static readonly Regex Words = new("(b|c)+[de]{2,}f?", RegexOptions.CultureInvariant);
-    private static readonly string Text = string.Concat(Enumerable.Repeat("abcdebccdeefabx ", 64));
-    private static readonly int[] Numbers = Enumerable.Range(0, 4000).ToArray();
+    private static readonly string Text = string.Concat(Enumerable.Repeat("abcdebccdeefabx ", 400));
+    private static readonly int[] Numbers = Enumerable.Range(0, 20_000).ToArray();
     private static readonly string[] Names = ["one", "two", "three"];
     private static readonly long[] Longs = [1, 2, 3];
     private static long _sink;
-    private readonly Phase[] _phases;
-
-    public Hot()
-    {
-        _phases =
-        [
-            new("loop", 30, () => _sink += TightLoop(60_000)),
-            new("recursion", 15, () => _sink += Fibonacci(20)),
-            new("generic_value", 5, () => _sink += Mixer<long>.Mix(Longs, 40_000)),
-            new("generic_reference", 5, () => _sink += Mixer<string>.Mix(Names, 40_000)),
-            new("lambda", 10, () => _sink += InLambda(7)),
-            new("async", 10, () => _sink += WorkAsync(4).GetAwaiter().GetResult()),
-            new("linq", 10, () => _sink += Query()),
-            new("regex", 10, () => _sink += Match()),
-            new("native", 5, Native),
-        ];
-    }
+    private int _asked;
+    private readonly Phase[] _phases =
+    [
+        new("loop", 60, Loop), new("recursion", 30, Recursion), new("generic_value", 10, GenericValue), new("generic_reference", 10, GenericReference),
+        new("lambda", 20, Lambda), new("async", 20, Async), new("linq", 20, Linq), new("regex", 20, Regexes), new("native", 10, Native),
+    ];
 
     protected override IEnumerable<Action> Bodies() => [Turn];
 
     private void Turn()
     {
-        foreach (var phase in _phases) phase.Work(); // what is only done once is over before the first slice
         while (Running)
         {
-            foreach (var phase in _phases) Slice(phase);
+            foreach (var phase in _phases)
+            {
+                long start = Stopwatch.GetTimestamp();
+                phase.Work(start + phase.Milliseconds * Stopwatch.Frequency / 1000);
+                Interlocked.Add(ref phase.Ticks, Stopwatch.GetTimestamp() - start);
+            }
         }
-    }
-
-    private static void Slice(Phase phase)
-    {
-        long start = Stopwatch.GetTimestamp(), end = start + phase.Milliseconds * Stopwatch.Frequency / 1000;
-        while (Stopwatch.GetTimestamp() < end) phase.Work();
-        Interlocked.Add(ref phase.Ticks, Stopwatch.GetTimestamp() - start);
     }
 
     public string Command(string[] words)
     {
         if (words[0] != "shares") return "ERROR unknown command";
-        var line = new StringBuilder("SHARES");
+        var line = new StringBuilder("SHARES ").Append(++_asked);
         foreach (var phase in _phases)
             line.Append(' ').Append(phase.Name).Append('=').Append(Interlocked.Exchange(ref phase.Ticks, 0) * 1_000_000 / Stopwatch.Frequency);
         return line.ToString();
+    }
+
+    private static bool Before(long end) => Stopwatch.GetTimestamp() < end;
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Loop(long end)
+    {
+        while (Before(end)) _sink += TightLoop(1_000_000);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Recursion(long end)
+    {
+        while (Before(end)) _sink += Fibonacci(24);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void GenericValue(long end)
+    {
+        while (Before(end)) _sink += Mixer<long>.Mix(Longs, 200_000);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void GenericReference(long end)
+    {
+        while (Before(end)) _sink += Mixer<string>.Mix(Names, 200_000);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Lambda(long end)
+    {
+        while (Before(end)) _sink += InLambda(7);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Async(long end)
+    {
+        while (Before(end)) _sink += WorkAsync(4).GetAwaiter().GetResult();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Linq(long end)
+    {
+        while (Before(end)) _sink += Numbers.Where(n => n % 3 != 0).Select(n => n * 2L).OrderBy(n => n % 7).Sum();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Regexes(long end)
+    {
+        while (Before(end)) _sink += Words.Matches(Text).Count;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static unsafe void Native(long end)
+    {
+        void* room = NativeMemory.Alloc(1 << 20);
+        while (Before(end)) Memset(room, 1, 1 << 20);
+        NativeMemory.Free(room);
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -87,7 +133,7 @@ internal sealed class Hot : Threads, ILoad
             for (int i = 0; i < n; i++) x = x * factor + i; // the hot line of the lambda
             return x;
         };
-        return work(60_000);
+        return work(600_000);
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -100,20 +146,6 @@ internal sealed class Hot : Threads, ILoad
             for (int i = 0; i < 300_000; i++) x = x * 17 + i; // the hot line of WorkAsync
         }
         return x;
-    }
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private static long Query() => Numbers.Where(n => n % 3 != 0).Select(n => n * 2L).OrderBy(n => n % 7).Sum();
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private static long Match() => Words.Matches(Text).Count;
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private static unsafe void Native()
-    {
-        void* room = NativeMemory.Alloc(1 << 16);
-        for (int i = 0; i < 40; i++) Memset(room, i, 1 << 16);
-        NativeMemory.Free(room);
     }
 
     [DllImport("libc.so.6", EntryPoint = "memset")]

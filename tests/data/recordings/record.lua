@@ -87,6 +87,14 @@ local recipes = {
     name = "kestrel", args = { "serve", "4" }, rundown = NONE, wait_s = 1.3,
     providers = { { name = "Microsoft-AspNetCore-Server-Kestrel", keywords = "0xffffffffffffffff", level = 4 } },
   },
+  -- profiles; `zip -9` makes them a fifth of their size: NAME.zip beside the others
+  {
+    name = "cpu", args = { "cpu" }, rundown = NAMES | 0x20000, warm_s = 2, seconds = 1.5, ask = "shares", stop = true, endless = true,
+    providers = require("lunette.profile").providers { kind = "cpu" },
+  },
+  {
+    name = "sites", args = { "sites", "100" }, rundown = NAMES, providers = require("lunette.profile").providers { kind = "allocation" },
+  },
   -- TARGETS/db is where tests/targets/db/build.sh put its targets
   { name = "db", program = "db/net10.0/lunette-db", args = { "ef", "12" }, rundown = NONE, providers = db() },
   { name = "sqlclient", program = "db/net10.0/lunette-db", args = { "sqlclient", "12" }, rundown = NONE, providers = db() },
@@ -123,18 +131,24 @@ local recipes = {
 local function record(targets, recipe, path)
   local program = targets .. "/" .. (recipe.program or (recipe.runtime or "net10.0") .. "/lunette-target")
   local target <close> = h.start({ program, table.unpack(recipe.args) }, recipe.name, recipe.environment)
+  if recipe.warm_s then
+    target:command("go", "^GOING")
+    assert(loop.sleep_ms(recipe.warm_s * 1000))
+    target:command(recipe.ask, "^%u+ 1 ")
+  end
   local source <close> = assert(events.open {
     pid = target.pid, save_to = path, buffer_mb = 64, rundown = recipe.rundown, stacks = true, providers = recipe.providers,
     want = { { provider = "-none-" } },
   })
-  if not recipe.idle then target:command("go", "^GOING") end
-  if recipe.seconds then assert(loop.sleep_ms(recipe.seconds * 1000)) end
+  if not recipe.idle and not recipe.warm_s then target:command("go", "^GOING") end
+  if recipe.seconds then assert(loop.sleep_ms(recipe.seconds * 1000 // 1)) end
+  local told = recipe.ask and target:command(recipe.ask, "^%u+ 2 ")
   if recipe.stop then target:command("stop", "^STOPPED") end
   local done = recipe.endless and "no DONE" or target:line("^DONE")
   if recipe.wait_s then assert(loop.sleep_ms(recipe.wait_s * 1000 // 1)) end -- for the counters that come each second
   if recipe.dies then h.wait_for("the end of the target", h.START_MS, function() return target.child.exit end) end
   local summary = assert(source:stop(30000))
-  return done, summary
+  return told or done, summary
 end
 
 local targets, out = arg[1], arg[2]
