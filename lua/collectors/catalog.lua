@@ -10,6 +10,7 @@ local gate = lazy("lunette.source_gate")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
+local payload = require("collectors.event_source.payload")
 local probe = require("lunette.probe")
 local wire = lazy("collectors.catalog.wire")
 
@@ -108,6 +109,11 @@ local function sorted(rows)
   return rows
 end
 
+-- A program may put anything into the names of its sources and events.
+local function plain_names(rows)
+  for _, row in ipairs(rows) do row.provider, row.event = payload.name(row.provider), payload.name(row.event) end
+end
+
 local function add_notes(artifact, live)
   local notes, spoke, silent = artifact.notes, {}, {}
   for _, row in ipairs(artifact.catalog) do spoke[row.provider:lower()] = true end
@@ -136,6 +142,8 @@ local function collect(ctx, from, args)
   if err then return nil, err end
   local artifact, own = measured.window(result, from), result.own
   artifact.providers, artifact.total, artifact.catalog, artifact.sample = {}, own.total, sorted(own.kinds.rows), own.sample.rows
+  plain_names(artifact.catalog)
+  plain_names(artifact.sample)
   artifact.truncated, artifact.left_out = own.total > #artifact.sample, own.total
   for i, p in ipairs(live and providers or {}) do artifact.providers[i] = p.name end
   if not live then

@@ -8,6 +8,7 @@ local gate = lazy("lunette.source_gate")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
+local payload = require("collectors.event_source.payload")
 local window = require("collectors.window")
 local wire = lazy("collectors.event_source.wire")
 
@@ -58,6 +59,7 @@ local function groups_of(result, provider)
     end
   end
   for name, n in pairs(result.stored) do by_name[name].stored = n end
+  for _, g in ipairs(groups) do g.name = payload.name(g.name) end
   table.sort(groups, function(a, b)
     if a.stored ~= b.stored then return a.stored > b.stored end
     if a.total ~= b.total then return a.total > b.total end

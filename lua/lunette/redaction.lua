@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- redaction: takes secrets out of text that comes from a target, before it is kept, cut or shown. Seven groups are built in; the operator
--- adds regular expressions with Diagnostics:RedactionPatterns (POSIX extended syntax, see docs/configuration.md).
+-- redaction: takes secrets out of text that comes from a target, before it is kept, cut or shown. The groups at the end of this
+-- file are built in; the operator adds regular expressions with Diagnostics:RedactionPatterns (see docs/configuration.md).
 local generation = require("lunette.generation")
+local headers = require("lunette.redaction.headers")
 local log = require("lunette.log")
 
 local M = {}
@@ -10,6 +11,7 @@ M.SENSITIVE = "<redacted:sensitive>"
 M.METADATA_ONLY = "<redacted:metadata-only>"
 M.SQL_LITERAL = "<redacted:literal>"
 
+local MIN_ALONE <const> = 16 -- characters of a user info without a password that is taken for a token
 local MAX_CUSTOM <const> = 64
 local MAX_LAYERED <const> = 256 -- patterns of redaction/ in all layers
 local MIN_GITHUB <const> = 20
@@ -66,13 +68,52 @@ local SECRET_NAMES <const> = {
 -- Two words before a separator: "api key: …".
 local FIRST_WORDS <const> = { api = true, access = true, client = true, auth = true, secret = true, private = true, refresh = true }
 
+-- Names that end in "token" and hold none: of assemblies, metadata and tasks.
+local NO_TOKENS <const> = {
+  "publickeytoken", "cancellationtoken", "metadatatoken", "methodtoken", "typetoken", "stoppingtoken", "synctoken",
+}
+-- Names that hold a secret when the value looks like one.
+local SIGNATURES <const> = { sig = true, signature = true, xamzsignature = true, xgoogsignature = true }
+local PASSES <const> = { pass = true, dbpass = true, userpass = true, smtppass = true, mysqlpass = true, ftppass = true }
+local MIN_TOKEN <const>, MIN_SIGNATURE <const> = 8, 16
+
+local function ends_in_one_of(name, list)
+  for _, one in ipairs(list) do
+    if name:sub(-#one) == one then return true end
+  end
+  return false
+end
+
+local function opaque(value, min) return #value >= min and not value:find("^0[xX]%x+$") and not value:find("^System%.") end
+
+-- Of names that are not always a secret's: whether the value is one. The sign between them says how it was written.
+local DOUBTFUL <const> = {
+  token = function(value, sign) return opaque(value, MIN_TOKEN) and (sign == "=" or value:find("%d") ~= nil) end,
+  signature = function(value, sign)
+    return sign == "=" and opaque(value, MIN_SIGNATURE) and value:find("^[%w%+/%%=_%-%.~]+$") ~= nil and value:find("%d") ~= nil
+  end,
+  pass = function(value, sign) return sign == "=" and #value >= 4 and not value:find("^[%d%.]+$") end,
+}
+
+local MAX_LOOK <const> = 256 -- bytes of such a value that are looked at, since it may hold such names again
+
+--- Whether the value at `start` of a name that ends before `from` is a secret. A name in quotes is one of JSON, and as good as "name=".
+local function is_secret_value(kind, text, from, start)
+  if kind == true then return true end
+  local between = text:sub(from, start - 1)
+  local sign = (between:find("=", 1, true) or between:find("[\"']") or between:find("%%3[Dd]")) and "=" or ":"
+  return DOUBTFUL[kind](text:sub(start, start + MAX_LOOK):match("^\\*[\"']?([^%s\"'&;,<>%]}\\]*)"), sign)
+end
+
+--- Whether a name is a secret's: true, false, or the kind of names whose value tells.
 local function names_secret(name)
   name = name:lower():gsub("[_%-%.]", "")
   if name == "pwd" or name:find("pwd$") then return true end
   for _, secret in ipairs(SECRET_NAMES) do
     if name:find(secret, 1, true) then return true end
   end
-  return false
+  if name:find("token$") and not ends_in_one_of(name, NO_TOKENS) then return "token" end
+  return SIGNATURES[name] and "signature" or PASSES[name] and "pass" or false
 end
 
 -- A quoted value: first and last byte inside the quotes. In text that is escaped as a whole, the quotes come with backslashes.
@@ -142,7 +183,7 @@ local function value_end(text, from)
 end
 
 -- What every name of a secret contains: only there is a closer look worth its time.
-local STEMS <const> = { "pass", "pwd", "secret", "key", "token" }
+local STEMS <const> = { "pass", "pwd", "secret", "key", "token", "sig" }
 
 -- The nearest stem at or behind `from`; places remembers where each was seen last.
 local function next_stem(lower, from, places)
@@ -174,7 +215,8 @@ end
 
 -- Where the value of a name begins that ends before `from`; nil when it has none. `begin` is where the name does.
 local function value_start(text, begin, from)
-  local start = text:match("^\\*[\"']?%s*[=:][=>]*%s*()", from) -- name=value, "name": "value", name => value
+  local start = text:match("^\\*[\"']?%s*[=:][=>]*%s*()", from) or text:match("^\\*[\"']?%s*%-+>%s*()", from)
+  -- name=value, "name": "value", name => value, name -> value
   if start then return start end
   for _, pattern in ipairs(ELSEWHERE) do
     start = text:match(pattern, from)
@@ -196,7 +238,8 @@ local function assignments(text)
     local rest = text:sub(at, from - 1)
     local name, begin = whole_name(text, at, rest:sub(1, MAX_NAME + 1))
     local start = #rest <= MAX_NAME and value_start(text, begin, from)
-    if start and names_secret(name) then
+    local kind = start and names_secret(name)
+    if kind and is_secret_value(kind, text, from, start) then
       local last, open = value_end(text, start)
       if last and last >= open then
         out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
@@ -216,6 +259,10 @@ local function user_info(text)
     if not at then break end
     from = at + 3
     local open, close = text:match("^[^%s/:@]*:()[^%s/]+()@", from) -- to the last @: a password may have some
+    if not open then -- a token alone
+      local alone, behind = text:match("^([^%s/:@<]+)()@", from)
+      if alone and #alone >= MIN_ALONE and alone:find("%d") then open, close = from, behind end
+    end
     if open then
       out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
       kept, from = close, close
@@ -239,7 +286,10 @@ local function github(text)
 end
 
 -- In this order: what spans most goes first.
-local GROUPS <const> = { pem, jwt, github, aws_keys, assignments, scheme_values, user_info }
+local GROUPS <const> = {
+  pem, jwt, github, function(text) return headers.tokens(text, M.SENSITIVE) end, aws_keys,
+  function(text) return headers.redact(text, M.SENSITIVE) end, assignments, scheme_values, user_info,
+}
 
 local custom = {}
 

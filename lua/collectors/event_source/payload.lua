@@ -13,20 +13,36 @@ local MAX_SCAN <const> = 65536 -- bytes of a value that are looked through
 local MAX_DEPTH <const> = 8
 local MAX_ITEMS <const> = 256  -- of a list or structure
 
+local MIN_DOUBTFUL <const> = 8 -- bytes of a text that is a secret only by such a name
+local LOOKS_SECRET <const> = ("x1"):rep(16)
 local secret_names = {} -- name -> whether what it holds is a secret; names are few, the table is emptied when they are not
 local n_names = 0
 
--- Whether a field of that name holds a secret, by the rules for assignments in text.
-local function is_secret(name)
+local function changed(probe) return redaction.redact(probe) ~= probe end
+
+-- By the rules for assignments in text, of a name: whether what it holds is a secret, whether it is if it looks like one; and the name
+-- itself without secrets.
+local function about(name)
   local known = secret_names[name]
   if known == nil then
-    local probe = name:sub(1, 96) .. "=x"
-    known = redaction.redact(probe) ~= probe
+    local head = name:sub(1, 96)
+    known = {
+      always = changed(head .. "=x"), maybe = changed(head .. "=" .. LOOKS_SECRET), plain = redaction.redact(sys.utf8_sanitize(name)),
+    }
     if n_names >= 1024 then secret_names, n_names = {}, 0 end
     secret_names[name], n_names = known, n_names + 1
   end
   return known
 end
+
+local function is_secret(name, value)
+  local known = about(name)
+  return known.always or known.maybe and type(value) == "string" and #value >= MIN_DOUBTFUL
+end
+
+--- The name of a field, key or event as the target gave it, without secrets.
+---@param name string
+function M.name(name) return about(name).plain end
 
 local function cut(text, max)
   if #text <= max then return text, false end
@@ -54,7 +70,7 @@ local function safe_table(value, name, depth)
   if is_pairs(value) then
     for i, item in ipairs(value) do
       if i > MAX_ITEMS then break end
-      copy[sys.utf8_sanitize(item.Key)] = safe(item.Value, item.Key, depth + 1)
+      copy[M.name(item.Key)] = safe(item.Value, item.Key, depth + 1)
     end
     return copy
   end
@@ -65,7 +81,7 @@ local function safe_table(value, name, depth)
   for key, item in pairs(value) do
     n = n + 1
     if n > MAX_ITEMS then break end
-    copy[sys.utf8_sanitize(tostring(key))] = safe(item, tostring(key), depth + 1)
+    copy[M.name(tostring(key))] = safe(item, tostring(key), depth + 1)
   end
   return copy
 end
@@ -73,7 +89,7 @@ end
 function safe(value, name, depth)
   local kind = type(value)
   if kind == "boolean" then return value end
-  if value ~= nil and kind ~= "table" and is_secret(name) then return redaction.SENSITIVE end
+  if value ~= nil and kind ~= "table" and is_secret(name, value) then return redaction.SENSITIVE end
   if kind == "string" then return clean(value) end
   if kind == "table" and value ~= json.null then return safe_table(value, name, depth) end
   if kind == "number" then return value == value and math.abs(value) < math.huge and value or tostring(value) end
@@ -101,7 +117,7 @@ function M.of(fields)
   for i, name in ipairs(names) do
     if i > M.MAX_FIELDS or left <= 0 then break end
     local text = cut(M.text(fields[name], name), math.min(M.MAX_VALUE, left))
-    payload[sys.utf8_sanitize(name)] = text
+    payload[M.name(name)] = text
     left = left - #text - #name
   end
   return payload, M.MAX_EVENT - left

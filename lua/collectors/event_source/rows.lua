@@ -5,6 +5,8 @@ local json = require("lunette.json")
 
 local M = {}
 
+local payloads = require("collectors.event_source.payload")
+
 local HEAD <const> = "<i8I4I4" -- unix_ns, level, number of the name
 
 ---@class EventSourceRow
@@ -26,7 +28,7 @@ local function number_of(rows, provider, name)
   local number = rows.numbers[key]
   if not number then
     number = #rows.names + 1
-    rows.names[number], rows.numbers[key] = { provider = provider, name = name }, number
+    rows.names[number], rows.numbers[key] = { provider = provider, name = payloads.name(name) }, number
   end
   return number
 end

@@ -63,6 +63,71 @@ describe("lunette.redaction #unit", function()
     end
   end)
 
+  -- text -> what is left of it
+  local MORE <const> = {
+    ["tokens by name"] = {
+      ["https://h/p?token=abc12345&x=1"] = "https://h/p?token=" .. S .. "&x=1",
+      ["token=abcdefgh done"] = "token=" .. S .. " done",
+      [ [[{"csrf_token":"abcdefghij","n":1}]] ] = [[{"csrf_token":"]] .. S .. [[","n":1}]], ["idToken: q1w2e3r4t5"] = "idToken: " .. S,
+      ["X-Auth-Token: 0123456789abcdef"] = "X-Auth-Token: " .. S, ["p%3Ftoken%3Dabc12345"] = "p%3Ftoken%3D" .. S,
+      ["X-Amz-Security-Token=IQoJb3JpZ2luX2Vj%2F1&b"] = "X-Amz-Security-Token=" .. S .. "&b",
+    },
+    ["signatures of shared access"] = {
+      ["https://h/c?sv=2022&sig=aBc%2Fd0123456789%3D&se=1"] = "https://h/c?sv=2022&sig=" .. S .. "&se=1",
+      ["SharedAccessSignature sr=x&sig=abcdefghijk0123456%3d&se=9"] = "SharedAccessSignature sr=x&sig=" .. S .. "&se=9",
+      ["X-Amz-Signature=0123456789abcdef0123456789abcdef"] = "X-Amz-Signature=" .. S,
+      ["Endpoint=sb://h/;SharedAccessKey=abc="] = "Endpoint=sb://h/;SharedAccessKey=" .. S,
+    },
+    ["cookies"] = {
+      ["Cookie: a=b; session=xyz\nHost: h"] = "Cookie: " .. S .. "\nHost: h", ["set-cookie: id=1; Path=/; HttpOnly"] = "set-cookie: " .. S,
+      [ [[{"Cookie":"a=b; c=d","n":1}]] ] = [[{"Cookie":"]] .. S .. [[","n":1}]],
+      [ [[{"Set-Cookie":["a=b; path=/"],"n":1}]] ] = [[{"Set-Cookie":["]] .. S .. [["],"n":1}]],
+    },
+    ["passwords in other clothes"] = {
+      ["password -> hunter2 ok"] = "password -> " .. S .. " ok", ["pwd: hunter2"] = "pwd: " .. S,
+      ["Password --> x1"] = "Password --> " .. S,
+      ["smtp_pass=hunter2;host=h"] = "smtp_pass=" .. S .. ";host=h", ["user=a pass=hunter2 x"] = "user=a pass=" .. S .. " x",
+    },
+    ["Authorization of other schemes"] = {
+      ['Authorization: Digest username="u", response="abc"'] = "Authorization: " .. S,
+      ["authorization: Negotiate YIIJvwYGKwYBBQUC"] = "authorization: " .. S,
+      ["Proxy-Authorization: NTLM TlRMTVNTUAAB"] = "Proxy-Authorization: " .. S,
+      ["Authorization: 0123456789abcdef0123"] = "Authorization: " .. S,
+      ["Authorization: AWS4-HMAC-SHA256 Credential=x/y, Signature=z\nb"] = "Authorization: " .. S .. "\nb",
+      ["Authorization: Bearer q1w2e3"] = "Authorization: Bearer " .. S,
+      ["Authorization: Basic dXNlcjpwYXNz"] = "Authorization: Basic " .. S,
+    },
+    ["tokens by their begin"] = {
+      ["k AIzaSyA0123456789abcdefghijklmnopqrstuv."] = "k " .. S .. ".", ["xoxb-1234567890-abcdef"] = S,
+      ["glpat-0123456789abcdefghij x"] = S .. " x",
+      ["sk_live_0123456789abc"] = S, ["npm_0123456789abcdefghijklmnopqrstuvwx"] = S,
+    },
+    ["URLs with a token for a user"] = {
+      ["https://0123456789abcdef0@host/x"] = "https://" .. S .. "@host/x", ["ftp://bob:pw@h"] = "ftp://bob:" .. S .. "@h",
+    },
+  }
+  for group, rows in pairs(MORE) do
+    it("redacts " .. group, function()
+      for text, expected in pairs(rows) do assert.equal(expected, redaction.redact(text)) end
+    end)
+  end
+
+  it("leaves names alone that only look like those of secrets", function()
+    for _, text in ipairs({
+      "tokenizer=StandardTokenizer", "max_tokens=4096", "tokens: 123456789", "Unexpected token: identifier", "token count = 123456789",
+      "design=abcdefghijklmnop1", "signal=abcdefghijklmnop1", "assigned=abcdefghijklmnop1", "Signature: Void Main(System.String[])",
+      "signature=Foo(int)", "sig=1", "PublicKeyToken=b77a5c561934e089",
+      "System.Private.CoreLib, Version=10.0.0.0, PublicKeyToken=7cec85d7bea7798e",
+      "CancellationToken=System.Threading.CancellationToken", "cancellationToken: 123456789",
+      "MetadataToken=0x06000001", "token=0x06000001",
+      "cookie policy: strict", "Cookie: none", "cookies accepted: 12345", "authorization: denied", "Authorization policy: default",
+      "compass=north1234", "passed=12", "pass=3", "pass: 3, fail: 2", "bypass=true", "surpass=value", "git://git@github.com/x",
+      "ssh://jenkins@host", "mailto:a@b", "sk-short", "npm_config", "AIza", "monkey=banana1234", "keyboard=qwertz123", "a -> b", "x --> y",
+    }) do
+      assert.equal(text, redaction.redact(text))
+    end
+  end)
+
   it("leaves what was redacted as it is", function()
     for _, text in ipairs({ "password=" .. S, "password = <redacted:literal> AND x", [[{"secret":]] .. S .. "}",
       "http://u:" .. S .. "@h", [[{"a":"\\u0022b\\u0022"}]] }) do
@@ -100,6 +165,14 @@ describe("lunette.redaction #unit", function()
     redaction.redact('password=["' .. ("\\"):rep(200000))
     redaction.redact("password=" .. ("<a"):rep(100000))
     redaction.redact("http://a:" .. ("b"):rep(200000))
+    for _, bit in ipairs { "token=[", "token=a", "token={\"", "sig=a", "Cookie: a", "cookie:[\"", "Authorization: x", "authorization",
+      "pass=",
+      "password ->", "://a1", "sk-", "AIza", "xoxb-1 " } do
+      redaction.redact(bit:rep(20000))
+    end
+    redaction.redact("cookie" .. (" "):rep(200000))
+    redaction.redact("token" .. ("-"):rep(200000))
+    redaction.redact("authorization=\"" .. ("\\"):rep(200000))
     assert.is_true(loop.now_ms() - started < 30000)
   end)
 end)

@@ -24,6 +24,23 @@ describe("collectors.event_source.payload #unit", function()
     assert.same({ "ada", "7" }, { p.userName, p.count })
   end)
 
+  it("takes out secrets that stand in the names of fields and keys", function()
+    local p = payload.of {
+      ["password=hunter2"] = 1, nested = { ["Bearer hunter2-abcdef"] = { ["ghp_hunter2hunter2hunter2hunter2"] = 2 } },
+      list = { { Key = "token=hunter2hunter2", Value = "x" } },
+    }
+    assert.is_nil(json.encode(p):find("hunter2", 1, true), json.encode(p))
+    assert.equal(SECRET, p["password=" .. SECRET])
+    assert.equal('{"Bearer <redacted:sensitive>":{"<redacted:sensitive>":2}}', p.nested)
+  end)
+
+  it("takes a text under a doubtful name for a secret only when it looks like one", function()
+    local p = payload.of {
+      token = "q1w2e3r4t5", Token = 0x06000001, csrfToken = "short", MethodToken = "123456789", sig = "0123456789abcdef0",
+    }
+    assert.same({ SECRET, "100663297", "short", "123456789", SECRET }, { p.token, p.Token, p.csrfToken, p.MethodToken, p.sig })
+  end)
+
   it("takes out secrets inside lists of keys and values, and structures", function()
     local p = payload.of {
       Arguments = { { Key = "user", Value = "ada" }, { Key = "Password", Value = "hunter2" } },
