@@ -69,9 +69,12 @@ function M.render_scripts(status)
     :format(status.loaded, status.broken, status.disabled, table.concat(where, ", "))
   for _, script in ipairs(status.scripts) do
     for _, p in ipairs(script.problems or {}) do
-      lines[#lines + 1] = ("         %s:%d: %s; %s"):format(p.file, p.line, p.message, script.effect or "")
+      local field = p.field and not p.message:find(p.field, 1, true) and p.field .. ": " or ""
+      lines[#lines + 1] = ("         %s:%d: %s%s; %s"):format(p.file, p.line, field, p.message, script.effect or "")
     end
   end
+  for _, found in ipairs(status.ignored or {}) do lines[#lines + 1] = ("         %s: %s"):format(found.path, found.message) end
+  if status.broken > 0 or status.ignored then lines[#lines + 1] = "         fix: lunette check DIR tells all that is wrong with a folder" end
   for i, line in ipairs(lines) do lines[i] = terminal.printable(line) end
   return table.concat(lines, "\n") .. "\n"
 end
