@@ -74,7 +74,7 @@ function M.render_scripts(status)
     end
   end
   for _, found in ipairs(status.ignored or {}) do lines[#lines + 1] = ("         %s: %s"):format(found.path, found.message) end
-  if status.broken > 0 or status.ignored then lines[#lines + 1] = "         fix: lunette check DIR tells all that is wrong with a folder" end
+  if status.broken > 0 or status.ignored then lines[#lines + 1] = "         fix: lunette check DIR tells all that is wrong with it" end
   for i, line in ipairs(lines) do lines[i] = terminal.printable(line) end
   return table.concat(lines, "\n") .. "\n"
 end

@@ -42,6 +42,15 @@ local function orders(server, target)
   h.eq("gift", view.data.payload.kinds[1].kind, "the slowest kind first")
 end
 
+local function prompt(server)
+  local result = h.ok(server:request("prompts/get", { name = "slow-orders", arguments = { processId = "1" } }))
+  return result.messages[1].content.text
+end
+
+local function doctor(dir)
+  return h.ok(h.loop.exec { argv = { "/proc/self/exe", "doctor", "--site", dir .. "/site" }, timeout_ms = 60000 }).stdout
+end
+
 local function site(runtime)
   return function(skip)
     local built, why = h.build_target(runtime)
@@ -62,6 +71,15 @@ local function site(runtime)
     edit(rule, "summary =", "sumary =")
     h.wait_for("word of the broken file", 10000, function() return server:log():find("sumary", 1, true) end)
     fires(server, target, "critical")
+    h.ok(prompt(server):find("More than 50 waiting orders are too many.", 1, true), "the playbook names the threshold")
+    h.ok(doctor(dir):find('orders-waiting.lua:5: there is no field "sumary" in a rule. Did you mean "summary"?', 1, true), doctor(dir))
+    edit(rule, "sumary =", "summary =")
+    edit(rule, "elevated = 50, critical = 60", "elevated = 70, critical = 90")
+    h.wait_for("the repaired rule", 10000, function()
+      return prompt(server):find("More than 70 waiting orders are too many.", 1, true)
+    end)
+    fires(server, target, "elevated")
+    h.ok(doctor(dir):find("0 broken", 1, true), doctor(dir))
   end
 end
 
