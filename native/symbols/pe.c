@@ -172,7 +172,8 @@ static void read_checksum(sym_pe *pe, const debug_entry *d, arena *a, err *e)
     pe->checksum = slice_of(nul + 1, raw.n - name - 1);
 }
 
-static void read_debug_entry(sym_pe *pe, cursor *c, arena *a)
+/* False: no memory. */
+static bool read_debug_entry(sym_pe *pe, cursor *c, arena *a)
 {
     err e = {0}; /* an entry that is damaged is as good as none */
     debug_entry d = {0};
@@ -195,6 +196,7 @@ static void read_debug_entry(sym_pe *pe, cursor *c, arena *a)
     case DEBUG_CHECKSUM: read_checksum(pe, &d, a, &e); break;
     default: break;
     }
+    return e.kind != ERR_NO_MEMORY && !a->failed;
 }
 
 int sym_pe_read(sym_pe *pe, const sym_input *in, arena *a, err *e)
@@ -209,10 +211,10 @@ int sym_pe_read(sym_pe *pe, const sym_input *in, arena *a, err *e)
     uint32_t n = debug.size / DEBUG_SIZE;
     if (n > SYM_PE_DEBUG_MAX) n = SYM_PE_DEBUG_MAX;
     if (n == 0 || sym_pe_at(pe, debug.rva, (size_t)n * DEBUG_SIZE, a, &raw, "the debug directory", &ignored) < 0)
-        return 0;
+        return ignored.kind == ERR_NO_MEMORY ? err_set(e, ERR_NO_MEMORY, "%s", ignored.message) : 0;
     cursor c = cursor_of(raw, 0);
     for (uint32_t i = 0; i < n; i++)
-        read_debug_entry(pe, &c, a);
+        if (!read_debug_entry(pe, &c, a)) return err_set(e, ERR_NO_MEMORY, "no memory for the debug directory");
     return 0;
 }
 

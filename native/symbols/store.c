@@ -155,6 +155,10 @@ static int read_module(sym_module *m, const sym_wanted *w, const sym_input *in, 
     if (rc < 0) goto out;
     if (in) {
         m->info.has_mvid = sym_pe_mvid(&pe, m->info.mvid, &no_mvid) == 0;
+        if (no_mvid.kind == ERR_NO_MEMORY) {
+            rc = err_set(e, ERR_NO_MEMORY, "%s", no_mvid.message);
+            goto out;
+        }
         if (w->mvid && (!m->info.has_mvid || memcmp(w->mvid, m->info.mvid, sizeof m->info.mvid) != 0)) {
             rc = err_set(e, ERR_NOT_FOUND, "%s is not the module that was loaded: its MVID is another", w->path);
             goto out;

@@ -10,7 +10,7 @@ refs=$(ls -d "$(dirname "$(dirname "$sdk")")"/packs/Microsoft.NETCore.App.Ref/*/
 echo '{"documents": {"/src/*": "https://git.example/shop/raw/4f1d/*", "/src/gen/*": "https://git.example/gen/raw/9a/*"}}' > "$out/link.json"
 compile() {
   dotnet "$sdk/Roslyn/bincore/csc.dll" -noconfig -nologo -unsafe -deterministic -optimize- -target:library -langversion:12 -nullable:disable -nowarn:CS0626 \
-    -pathmap:"$here=/src" -sourcelink:"$out/link.json" -reference:"$refs/System.Runtime.dll" -reference:"$refs/System.Collections.dll" "$@" "$here/Shop.cs"
+    -pathmap:"$here=/src,$out=/build" -sourcelink:"$out/link.json" -reference:"$refs/System.Runtime.dll" -reference:"$refs/System.Collections.dll" "$@" "$here/Shop.cs"
 }
 compile -debug:portable -pdb:"$out/Shop.pdb" -out:"$out/Shop.dll"
 compile -debug:embedded -out:"$out/Embedded.dll"
