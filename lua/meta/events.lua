@@ -20,6 +20,7 @@ local events = {}
 ---@field rundown? boolean|integer|string
 ---@field stacks? boolean
 ---@field want? { provider: string, event?: string }[]  which events reach Lua; nil: all
+---@field tap? LunetteProfileBuilder gets all events, too
 ---@field program? table            reducers, in the plain form that lunette.probe makes
 ---@field queue? integer            65536
 ---@field save_to? string           the raw stream into a new file, 0600

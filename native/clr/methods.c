@@ -200,7 +200,7 @@ static void take_pdb(clr_methods *m, clr__module *mod, cursor *c)
     slice guid = cursor_bytes(c, 16);
     uint32_t age = cursor_u32(c);
     slice path = cursor_utf16z(c, SIZE_MAX);
-    if (!cursor_ok(c) || memcmp(guid.p, none, sizeof none) == 0) return;
+    if (!cursor_ok(c) || guid.n != sizeof none || memcmp(guid.p, none, sizeof none) == 0) return;
     mod->has_pdb = true;
     mod->pdb_age = age;
     memcpy(mod->pdb_guid, guid.p, sizeof mod->pdb_guid);
