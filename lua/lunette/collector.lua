@@ -217,7 +217,7 @@ local function complete(declared, at)
   if type(declared.program) == "table" then
     local why
     fixed, why = compiled(declared.program)
-    if not fixed then declare.fail({ { path = "program", message = why } }, at) end
+    if not fixed then declare.fail({ { path = "program", message = why, name = why:match("'([^']+)'") } }, at) end
   end
   full.collect = declared.collect or collect_program(declared, fixed)
   full.inline = declared.inline or inline_all

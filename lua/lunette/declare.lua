@@ -108,6 +108,20 @@ function M.line_of(at, path)
   return places.line(at.lines, path) or at.line
 end
 
+--- The first line from a line on in which a name stands; the line itself when there is none.
+---@param at { file: string }
+---@param line integer
+---@param name string
+---@return integer
+function M.line_with(at, line, name)
+  local n, whole = 0, "%f[%w_]" .. name:gsub("%p", "%%%0") .. "%f[^%w_]"
+  for text in ((source_of(at.file) or "") .. "\n"):gmatch("(.-)\n") do
+    n = n + 1
+    if n >= line and text:find(whole) then return n end
+  end
+  return line
+end
+
 --- Begins to collect the problems of a file that is about to run.
 ---@param file string      its name in messages
 ---@param source string
@@ -139,12 +153,14 @@ function M.format(p)
 end
 
 --- Tells what is wrong with a declaration: to who loads its file, and as an error.
----@param problems { path: string, message: string }[]
+---@param problems { path: string, message: string, name: string? }[]   name: stands somewhere below the path, which is not known
 ---@param at { file: string, line: integer }
 function M.fail(problems, at)
   local lines, w = {}, watched[at.file]
   for i, p in ipairs(problems) do
-    local found = { file = at.file, line = M.line_of(at, p.path or ""), path = p.path, message = p.message, key = p.key }
+    local line = M.line_of(at, p.path or "")
+    if p.name then line = M.line_with(at, line, p.name) end
+    local found = { file = at.file, line = line, path = p.path, message = p.message, key = p.key }
     lines[i] = M.format(found)
     if w then w.problems[#w.problems + 1] = found end
   end

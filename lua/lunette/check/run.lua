@@ -116,13 +116,7 @@ end
 -- The line of a declaration in which the name stands that a message is about: its first in quotes.
 local function line_of(file, line, message)
   local name = message:match('"([^"]+)"')
-  local source = name and file and file:sub(1, 1) == "/" and fs.read(file, site.MAX_SCRIPT)
-  local n = 0
-  for text in ((source or "") .. "\n"):gmatch("(.-)\n") do
-    n = n + 1
-    if n >= line and text:find(name, 1, true) then return n end
-  end
-  return line
+  return name and file and line and declare.line_with({ file = file }, line, name) or line
 end
 
 -- Rules that name facts that are none, or that can never fire.

@@ -83,7 +83,11 @@ local function words_for(path, get_box)
   function env.extend(base, changes)
     local at = declare.place(path, "extend")
     local known = declare.of(base)
-    return declare.extend(base, guarded(changes, get_box(), known and known.kind, { n = 0 }, 0), at)
+    if not known then
+      error(("%s:%d: extend: the first argument is the declaration beneath (local base = ...); there is none at this path, since no layer "
+        .. "beneath has such a file"):format(at.file, at.line), 0)
+    end
+    return declare.extend(base, guarded(changes, get_box(), known.kind, { n = 0 }, 0), at)
   end
   for _, kind in ipairs(declare.kinds()) do
     env[kind] = function(declared)
@@ -135,7 +139,11 @@ local function loader(file, deps)
     local stamp = site.stamp(path)
     local source, why = text_of(path, site.MAX_SCRIPT)
     deps[path] = { stamp = stamp, source = source }
-    if not source then return nil, stamp and ("%s %s"):format(path, why) or path .. " is not there" end
+    if not source then
+      local there = {}
+      for i, entry in ipairs(fs.list(file.layer.dir .. "/lib") or {}) do there[i] = entry:gsub("%.lua$", "") end
+      return nil, stamp and ("%s %s"):format(path, why) or path .. " is not there." .. text.did_you_mean(short, there)
+    end
     return source, "@" .. path
   end
 end
@@ -148,15 +156,23 @@ local function error_of(err, file)
   return problem(err.file or file.path, err.line, message)
 end
 
+local OUTSIDE <const> = { io = true, debug = true, package = true, dofile = true, loadfile = true }
+
 -- What a call of something that is not there was probably meant to call: a word, or a function of a granted module.
 local function meant(p, source, box)
-  local global = p.message:match("attempt to call a nil value %(global '([%w_]+)'%)")
-  if global then
+  local global = p.message:match("attempt to %a+ a nil value %(global '([%w_]+)'%)")
+  if global and OUTSIDE[global] then
+    p.message = ("%s: site scripts have no %s (docs/sandbox.md says what there is)"):format(p.message, global)
+  elseif global then
     local near = text.did_you_mean(global, text.keys(box.env))
     if near ~= "" then p.message = p.message .. "." .. near end
   elseif p.message:find("attempt to call a nil value (field", 1, true) then
     for _, unknown in ipairs(power.unknown(source, p.file)) do
       if unknown.line == p.line then p.message = p.message .. ": " .. unknown.message end
+    end
+    local field = p.message:match("%(field '([%w_]+)'%)$")
+    if field and type(os[field]) == "function" then
+      p.message = p.message .. ": of os, site scripts have clock, date, difftime and time"
     end
   end
   return p

@@ -60,8 +60,8 @@ local function load_site(box, name)
   local source, chunkname = box.options.loaders(name)
   if not source then
     local granted = box.options.grants or grants.names()
-    error(("require: there is no module %q for sandboxed scripts%s.%s"):format(name, chunkname and " (" .. chunkname .. ")" or "",
-      text.did_you_mean(name, granted)), 2)
+    error(("require: there is no module %q for sandboxed scripts%s%s"):format(name, chunkname and ": " .. chunkname or ".",
+      chunkname and "" or text.did_you_mean(name, granted)), 2)
   end
   local task = loop.current()
   if box.loading[name] == task then error(("require: %s requires itself, directly or through others"):format(name), 2) end

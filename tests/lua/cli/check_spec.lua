@@ -134,6 +134,44 @@ return rule {
     }, (problems(dir)))
   end)
 
+  it("names the line of a mistake within a program, and what a script was probably looking for", function()
+    local dir = kit.folder()
+    local function program(kind, keep)
+      kit.write(dir, "collectors/" .. kind .. ".lua", ([[
+local probe = require("lunette.probe")
+return collector {
+  kind = %q, program = {
+    providers = { { name = probe.RUNTIME, keywords = 1 } },
+    events = { a = probe.RUNTIME .. "/GC/Start" },
+%s
+  },
+}]]):format(kind, keep))
+    end
+    program("ca", '    keep = { n = probe.count { onn = "a" } },')
+    program("cb", "    keeep = { n = probe.count() },")
+    program("cc", '    keep = {\n      n = probe.count { on = "b" } },')
+    program("cd", '    keep = { n = probe.pair {\n      start = "a",\n      stop = "z", by = "@thread" } },')
+    kit.write(dir, "rules/mine.lua", "local base = ...\nreturn extend(base, { levels = { elevated = 5 } })")
+    kit.write(dir, "rules/io.lua", '\nlocal f = io.open("x")\nreturn f')
+    kit.write(dir, "rules/os.lua", 'local f = os.getenv("x")\nreturn f')
+    kit.write(dir, "rules/lib.lua", 'local f = require("site.hlper")\nreturn f')
+    kit.write(dir, "lib/helper.lua", "return {}")
+    local list = problems(dir)
+    for i, line in ipairs(list) do list[i] = line:gsub(dir:gsub("%p", "%%%0") .. "/", "") end
+    assert.same({
+      "collectors/ca.lua:6: n has no key 'onn'; it has op, on, where. Did you mean \"on\"?",
+      "collectors/cb.lua:6: the program has no key 'keeep'; it has name, providers, events, let, keep, finish, stacks, memory_max, "
+        .. 'text_max. Did you mean "keep"?',
+      "collectors/cc.lua:7: n: there is no event 'b' in the program. Did you mean \"a\"?",
+      "collectors/cd.lua:8: n: there is no event 'z' in the program. Did you mean \"a\"?",
+      "rules/io.lua:2: attempt to index a nil value (global 'io'): site scripts have no io (docs/sandbox.md says what there is)",
+      'rules/lib.lua:1: require: there is no module "site.hlper" for sandboxed scripts: lib/hlper.lua is not there. Did you mean "helper"?',
+      "rules/mine.lua:2: extend: the first argument is the declaration beneath (local base = ...); there is none at this path, since no "
+        .. "layer beneath has such a file",
+      "rules/os.lua:1: attempt to call a nil value (field 'getenv'): of os, site scripts have clock, date, difftime and time",
+    }, list)
+  end)
+
   it("says so when a folder is not there", function()
     local list, code = problems("/nonexistent/site")
     assert.equal(1, code)
