@@ -367,6 +367,7 @@ int luaopen_lunette_profile(lua_State *L)
                                        {"nodes", profile_lua__nodes},
                                        {"overlay", l_overlay},
                                        {"causality", l_causality},
+                                       {"export", profile_lua__export},
                                        {"close", l_close},
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", l_new}, {"providers", l_providers}, {NULL, NULL}};

@@ -39,6 +39,8 @@ int profile_lua__edges(lua_State *L);
 int profile_lua__tree(lua_State *L);
 int profile_lua__diff(lua_State *L);
 int profile_lua__nodes(lua_State *L);
+/* export_lua.c */
+int profile_lua__export(lua_State *L);
 
 /* Into the table on top: the counts of a row, and which method it is. */
 void profile_lua__counts(lua_State *L, const profile *p, const profile_counts *c);
