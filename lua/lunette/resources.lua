@@ -6,15 +6,18 @@ local generation = require("lunette.generation")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local kinds = require("lunette.kinds")
+local lazy = require("lunette.lazy")
 local scopes = require("lunette.scopes")
+local text = require("lunette.text")
 local view = require("lunette.view")
 
 local M = {}
 
 local MAX_GUIDE <const> = 256 * 1024
 local NOT_HERE <const> = -32602
+local APP <const> = "text/html;profile=mcp-app"
 
-local function contents(uri, mime, text) return { contents = json.array({ { uri = uri, mimeType = mime, text = text } }) } end
+local function contents(uri, mime, body) return { contents = json.array({ { uri = uri, mimeType = mime, text = body } }) } end
 
 -- The entry behind a handle of that kind, for a principal that may read it; nil, err otherwise.
 local function entry_of(ctx, id, kind)
@@ -119,9 +122,9 @@ local function guide(base)
     uri = "diag://guides/investigation", name = "investigation", title = "How to investigate", mimeType = "text/markdown",
     description = "Which tool answers which question, from cheap to intrusive.",
     read = function(_, uri)
-      local text, err = fs.read(base .. "/playbooks/guides/investigation.md", MAX_GUIDE)
-      if not text then return nil, err end
-      return contents(uri, "text/markdown", text)
+      local body, err = fs.read(base .. "/playbooks/guides/investigation.md", MAX_GUIDE)
+      if not body then return nil, err end
+      return contents(uri, "text/markdown", body)
     end,
   }
 end
@@ -138,12 +141,55 @@ local function scripts()
   }
 end
 
+-- The call tree behind a handle, in the format of another program.
+local function profiles()
+  local export = lazy("samplers.export")
+  return {
+    uriTemplate = "profile://{handle}/{format}", name = "profile", title = "Call tree of a capture",
+    description = "format: flamegraph (an HTML page), speedscope, folded, pprof, or flame (the data of the page).",
+    complete = { handle = M.complete_handle(), format = function(_, prefix) return with_prefix(text.keys(export.FORMATS), prefix) end },
+    read = function(ctx, uri, vars)
+      local how, found = export.FORMATS[vars.format], handles.peek(vars.handle:upper())
+      if not how then
+        local message = "There is no such format. There are: " .. table.concat(text.keys(export.FORMATS), ", ") .. "."
+        return nil, errors.protocol(NOT_HERE, message, { uri = uri })
+      end
+      local entry, err = entry_of(ctx, vars.handle, kinds.get(found and found.kind) or kinds.get("cpu-sample"))
+      if not entry then return nil, err end
+      if not export.can(entry) then
+        local message = ("A %s handle has no call tree."):format(entry.kind)
+        return nil, errors.protocol(NOT_HERE, message, { kind = "NotSupported", handle = entry.id })
+      end
+      local content
+      content, err = export.content(entry, vars.format)
+      if not content then return nil, err end
+      if not how.binary then return contents(uri, how.mime, content) end
+      return { contents = json.array({ { uri = uri, mimeType = how.mime, blob = require("lunette.crypto").base64(content) } }) }
+    end,
+  }
+end
+
+-- The page that clients with MCP Apps show for export_profile: it reads profile://HANDLE/flame.
+local function flame_page()
+  return {
+    uri = "ui://lunette/flamegraph", name = "flamegraph", title = "Flame graph", mimeType = APP,
+    description = "Shows the result of export_profile.",
+    read = function(_, uri)
+      local page, err = require("samplers.export").page()
+      if not page then return nil, err end
+      return contents(uri, APP, page)
+    end,
+  }
+end
+
 --- Adds all resources and templates.
 ---@param registry table
 ---@param base string   folder that holds playbooks/
 function M.register(registry, base)
   registry.add_resource(guide(base))
   registry.add_resource(scripts())
+  registry.add_resource(flame_page())
+  registry.add_template(profiles())
   registry.add_template(of_handle("signals://cpu-sample/{handle}", "Signals of a CPU sample", "cpu-sample", asked("signals_resource")))
   registry.add_template(of_handle("heap-snapshot://{handle}", "Heap snapshot, metadata only", "heap-snapshot", asked("resource")))
   registry.add_template({

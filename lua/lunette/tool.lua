@@ -436,7 +436,7 @@ function Tool:handle(ctx, raw) return generation.pinned(handle, self.name, ctx, 
 
 --- _meta of tools/list: who may, and how risky it is.
 function Tool:meta(principal)
-  return { dotnetDiagnostics = {
+  return { ui = self.declared.ui and { resourceUri = self.declared.ui } or nil, dotnetDiagnostics = {
     auth = {
       requiredScopes = json.array({ table.unpack(self.requirement.list) }), semantics = self.requirement.semantics,
       authorized = scopes.check(principal, self.requirement) and true or false,

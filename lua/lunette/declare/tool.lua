@@ -52,6 +52,7 @@ local function tool_fields()
     { "relevant", "function", note = "function(raw) -> the set of parameters that count for this call" },
     { "visible", "function", note = "function(principal) -> whether it is listed" },
     { "views", "boolean", note = "its payload is that of a view" },
+    { "ui", "string", note = "the ui:// resource that shows its result, for clients with MCP Apps" },
   }
   for _, f in ipairs(branch_fields()) do fields[#fields + 1] = f end
   return fields
