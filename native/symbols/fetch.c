@@ -5,6 +5,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,23 @@ static int get(const sym_path *p, const char *server, char *url, const char *che
     return rc;
 }
 
+/* The folder and those above it, for their owner only. 0, or an errno. */
+static int make_folders(const char *folder)
+{
+    char path[PATH_MAX];
+    size_t n = strlen(folder);
+    if (n >= sizeof path) return ENAMETOOLONG;
+    memcpy(path, folder, n + 1);
+    for (char *p = path + 1;; p++) {
+        if (*p && *p != '/') continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(path, 0700) != 0 && errno != EEXIST) return errno;
+        *p = was;
+        if (!was) return 0;
+    }
+}
+
 static pthread_once_t curl_ready = PTHREAD_ONCE_INIT;
 static void start_curl(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
 
@@ -169,7 +187,8 @@ int sym_fetch(const sym_path *p, const char *server, const char *name, const cha
         return err_set(e, ERR_INVALID_ARGUMENT, "the symbol server's address is too long");
     n = snprintf(temp, temp_size, "%s/fetch.XXXXXX", p->cache);
     if (n < 0 || (size_t)n >= temp_size) return err_set(e, ERR_INVALID_ARGUMENT, "the cache folder's name is too long");
-    if (mkdir(p->cache, 0700) != 0 && errno != EEXIST) return err_sys(e, ERR_IO, errno, "cannot make %s", p->cache);
+    int sys = make_folders(p->cache);
+    if (sys) return err_sys(e, ERR_IO, sys, "cannot make %s", p->cache);
     int fd = mkostemp(temp, O_CLOEXEC); /* 0600 */
     if (fd < 0) return err_sys(e, ERR_IO, errno, "cannot make a file in %s", p->cache);
     int64_t own = deadline_in_ms(SYM_FETCH_TOTAL_MS);

@@ -146,7 +146,7 @@ static int make_path(const server *s, const char *host, const char *allowed, sym
     char text[256], cache[64];
     err e = {0};
     snprintf(text, sizeof text, "srv*/nowhere*http://%s:%d/", host, s->port);
-    snprintf(cache, sizeof cache, "%s/cache", folder);
+    snprintf(cache, sizeof cache, "%s/new/cache", folder);
     return sym_path_new(slice_str(text), &(sym_gate){.hosts = &allowed, .n_hosts = 1, .cache = cache}, out, &e);
 }
 
@@ -181,7 +181,7 @@ static mode_t mode_of(const char *name)
 static int kept(void)
 {
     char command[128], text[16] = "";
-    snprintf(command, sizeof command, "find '%s/cache' -type f 2>/dev/null | wc -l", folder);
+    snprintf(command, sizeof command, "find '%s/new' -type f 2>/dev/null | wc -l", folder);
     FILE *f = popen(command, "r");
     assert_non_null(fgets(text, sizeof text, f));
     pclose(f);
@@ -200,9 +200,10 @@ static void a_pdb_is_fetched_once_and_kept_for_its_owner_only(void **state)
         assert_int_equal(look(p, why), SYM_FORMAT_PORTABLE);
     assert_string_equal(s.first, "GET " FILE_PATH " HTTP/1.1");
     assert_true(s.checksum);
-    assert_int_equal(mode_of("cache"), 0700);
-    assert_int_equal(mode_of("cache/Shop.pdb/" KEY), 0700);
-    assert_int_equal(mode_of("cache" FILE_PATH), 0600);
+    assert_int_equal(mode_of("new"), 0700);
+    assert_int_equal(mode_of("new/cache"), 0700);
+    assert_int_equal(mode_of("new/cache/Shop.pdb/" KEY), 0700);
+    assert_int_equal(mode_of("new/cache" FILE_PATH), 0600);
     assert_int_equal(kept(), 1);
     sym_path_unref(p);
     assert_int_equal(stop(&s), 1);
