@@ -95,7 +95,10 @@ end
 --- What a view is given: the artifact and the entry are everybody's, its options and the context are its own.
 function M.of_view(artifact, options, entry, ctx) return shared_value(artifact), value(options), shared_value(entry), value(ctx) end
 
-local function given_back(v) return readonly.plain(v, is_entry) end
+local function given_back(v)
+  if type(v) ~= "table" then return v end
+  return readonly.plain(v, is_entry)
+end
 
 --- What a script gave, without the forms that are for scripts only.
 function M.back(...)

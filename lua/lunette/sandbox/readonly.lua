@@ -74,6 +74,9 @@ local function never() return false end
 --- A value without views: what is behind them in their place.
 ---@param value any
 ---@param stop? fun(t: table): boolean   tables that are not looked into
-function M.plain(value, stop) return plain(value, stop or never, {}, 0) end
+function M.plain(value, stop)
+  if type(value) ~= "table" then return value end
+  return plain(value, stop or never, {}, 0)
+end
 
 return M
