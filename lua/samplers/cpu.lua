@@ -66,8 +66,9 @@ local function keep_trace(artifact, trace, problem)
 end
 
 local function collect(ctx, source, args)
-  local live, trace, err = source.process, nil, nil
+  local live, trace = source.process, nil
   if args.exportTrace and live then
+    local err
     trace, err = traces.new(live.pid)
     if not trace then return nil, err end
   end
