@@ -272,7 +272,8 @@ local function samples(name, kind, artifact, key, metric)
       "top-methods(topN rankBy:exclusive foldAsync depth)=TopMethodsView",
       "by-module(topN)=CpuGroupView", "by-namespace(topN)=CpuGroupView", "hot-path(hotPathThresholdPercent)=HotPathView",
       "caller-callee(rootMethodFilter! topN)=CallerCalleeView", "triage(topN:5 hotPathThresholdPercent)=CpuTriageView",
-      "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)=SampleDiff<" .. key .. ", " .. metric .. ">",
+      "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)=SnapshotJourneyDiff|CompactJourneyDiff|SampleDiff<"
+        .. key .. ", " .. metric .. ">",
     },
   }
 end

@@ -33,7 +33,7 @@ local function collect(ctx, source, args)
   local artifact, err = capture.run(ctx, source, args, { kind = "allocation", message = "Sampling allocations", save_to = args.save_to })
   if not artifact then return nil, err end
   allocated.add(artifact)
-  sources.modules(ctx, artifact, live)
+  sources.modules(artifact, live)
   add_notes(artifact, live)
   return artifact
 end

@@ -129,6 +129,7 @@ end
 
 local function source(ctx, args)
   args.asked_ns, args.topN = loop.now_ns(), args.topN or TOP
+  args.maxResolvedSources = args.maxResolvedSources or args.topN
   local found, err = collector.source(ctx, args)
   if not found then return nil, err end
   err = found.process and backend.unfit(found.process, args.cpuBackend)

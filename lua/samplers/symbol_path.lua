@@ -1,71 +1,80 @@
 -- SPDX-License-Identifier: MIT
--- Whether a caller may name the servers of a symbol path. Nothing is fetched from a host that the operator did not list, unless the caller
--- holds the literal scope; folders are always allowed.
+-- Where symbols are looked for: the path of the caller, whose servers must be allowed, then that of the operator, which is trusted.
+-- Nothing is fetched from a host that the operator did not list, unless the caller holds the literal scope; folders are always allowed.
 local config = require("lunette.config")
 local errors = require("lunette.errors")
 local log = require("lunette.log")
+local recordings = require("lunette.recordings")
 local scopes = require("lunette.scopes")
+local symbols = require("lunette.symbols")
 
 local M = {}
 
 M.SCOPE = "symbols-remote"
 M.LIST = "Diagnostics:SymbolServerAllowlist"
+M.OPERATOR = { "MCP_SYMBOL_PATH", "_NT_SYMBOL_PATH" } -- the first that is set
+local CACHE <const> = "symbols" -- below the artifact root
 local CURE <const> = "Leave it out, use a folder, let the operator add the host to %s, or use a token with the scope %s."
 
-local warned = false
+local warned = {}
 
---- The remote hosts that a part of a path names, in lower case. A URL without a host that can be read has the host "".
----@param part string
----@return string[]
-function M.hosts(part)
-  local list = {}
-  for piece in part:gmatch("[^*]+") do
-    local rest = piece:match("^%s*[hH][tT][tT][pP][sS]?:[/\\]*(.*)$")
-    if rest then
-      local authority = rest:match("^[^/\\?#]*")
-      local host = authority:gsub("^.*@", ""):gsub(":%d*$", ""):lower()
-      list[#list + 1] = host:match("^[%w%.%-_%[%]:]+$") or ""
-    end
-  end
-  return list
+local function warn_once(key, message, fields)
+  if warned[key] then return end
+  warned[key] = true
+  log.warning("symbols", message, fields)
 end
 
-local function allowed()
-  local set = {}
-  for _, host in ipairs(config.get(M.LIST) or {}) do set[tostring(host):lower()] = true end
-  return set
+-- The part of a path that names the server.
+local function part_with(text, server)
+  for part in text:gmatch("[^;]+") do
+    if part:find(server, 1, true) then return part end
+  end
+  return server
 end
 
---- The first part that names a host which is not allowed, and whether any host is named at all.
----@param path string
----@param set table<string, true>
----@return string? part, boolean remote
-function M.denied(path, set)
-  local remote = false
-  for part in path:gmatch("[^;]+") do
-    for _, host in ipairs(M.hosts(part)) do
-      remote = true
-      if not set[host] then return part, true end
+local function cache() return recordings.root() .. "/" .. CACHE end
+
+--- The path that a caller gave; nil when it gave none; nil and an error when it cannot be used.
+---@param ctx table
+---@param text string?
+---@return userdata? path, table? err
+function M.of_caller(ctx, text)
+  if not text or text == "" then return nil end
+  local hosts = {}
+  for i, host in ipairs(config.get(M.LIST) or {}) do hosts[i] = tostring(host) end
+  local path, err = symbols.path(text, { hosts = hosts, any_host = scopes.has(ctx.principal, M.SCOPE), cache = cache() })
+  if path then
+    if path:by_hosts() then
+      warn_once(M.LIST, "a symbol server was allowed by the list of hosts alone; the scope tells callers apart", { setting = M.LIST })
+    end
+    return path
+  end
+  if err.kind ~= "PermissionDenied" then return nil, errors.invalid("symbolPath", ("symbolPath: %s."):format(err.message)) end
+  local part = part_with(text, err.detail)
+  return nil, errors.new("SymbolServerNotAllowed", ("symbolPath names a symbol server that is not allowed: %s. " .. CURE):format(part,
+    M.LIST, M.SCOPE), { detail = part, hints = {} })
+end
+
+--- The path of the operator, or nil. One that cannot be read is told once in the log.
+---@return userdata? path
+function M.of_operator()
+  for _, key in ipairs(M.OPERATOR) do
+    local text = config.get(key)
+    if text and text ~= "" then
+      local path, err = symbols.path(text, { trusted = true, cache = cache() })
+      if not path then warn_once(key, "the symbol path cannot be used", { setting = key, error = tostring(err) }) end
+      return path
     end
   end
-  return nil, remote
+  return nil
 end
 
 --- Why the symbol path of a call cannot be used, as an error; nil when it can.
 ---@param ctx table
 ---@param args { symbolPath: string? }
 function M.refused(ctx, args)
-  if not args.symbolPath or scopes.has(ctx.principal, M.SCOPE) then return nil end
-  local part, remote = M.denied(args.symbolPath, allowed())
-  if part then
-    return errors.new("SymbolServerNotAllowed", ("symbolPath names a symbol server that is not allowed: %s. " .. CURE):format(part, M.LIST,
-      M.SCOPE), { detail = part, hints = {} })
-  end
-  if remote and not warned then
-    warned = true
-    log.warning("symbols", "a symbol server was allowed by the list of hosts alone; scopes tell callers apart", { setting = M.LIST })
-  end
-  return nil
+  local _, err = M.of_caller(ctx, args.symbolPath)
+  return err
 end
 
 return M

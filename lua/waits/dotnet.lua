@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Methods of .NET at which threads wait, as leaves of stack samples show them (looked at on 8, 9 and 10, each with one thread a primitive).
--- A name that also works is none: SpinWait and SpinLock burn CPU. A lock of .NET 8 and 9 has no frame of its own when it is contended: such
+-- SpinWait and SpinLock are none: what spins in a program burns its CPU. A lock of .NET 8 and 9 has no frame of its own when it is contended: such
 -- a thread stands in the method that wants it, and counts as unknown.
 local waits = require("lunette.waits")
 
@@ -16,8 +16,9 @@ return waits {
     },
     { reason = "Thread.Sleep", names = { "System.Threading.Thread.Sleep*", "System.Threading.Thread.UninterruptibleSleep*" } },
     { reason = "Thread.Join", names = { "System.Threading.Thread.Join*" } },
-    -- 10: LowLevelLifoSemaphore, 8 and 9 too; its spinning in LowLevelSpinWaiter is work
     { reason = "ThreadPool worker idle wait", names = { "System.Threading.LowLevelLifoSemaphore.*" } },
+    -- burns CPU for some microseconds before it sleeps; it is for want of work all the same
+    { reason = "ThreadPool worker idle spin", names = { "System.Threading.LowLevelSpinWaiter.*" } },
     {
       reason = "ResetEvent.Wait",
       names = {

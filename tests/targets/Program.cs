@@ -33,7 +33,7 @@ internal static class Program
         "  fights N        N lock fights of 20 ms over two objects in turns (40)\n" +
         "  holds N         as fights, but the holder throws and catches, and waits on a handle, while it holds (40)\n" +
         "  waits N         N waits of 20 ms each on a Mutex, a Semaphore and a ManualResetEvent (20)\n" +
-        "  stand           one thread at each primitive that a thread can wait at, and one that burns, until the end\n" +
+        "  stand N         one thread at each primitive that a thread can wait at, without sockets and pipes for 0, and one that burns, until the end\n" +
         "  pool N          N pool work items that block for 300 ms each (40)\n" +
         "  jit N           N dynamic methods, N/10 instantiations of a generic method, a hot method and a hot loop (100)\n" +
         "  gcs N           N induced collections of each generation, then N natural ones (5)\n" +
@@ -95,7 +95,7 @@ internal static class Program
         "fights" => new Fights(number ?? 40),
         "holds" => new Fights(number ?? 40, seen: true),
         "waits" => new Waits(number ?? 20),
-        "stand" => new Standing(),
+        "stand" => new Standing(number != 0),
         "pool" => new BlockedPool(number ?? 40),
         "gcs" => new Collections(number ?? 5),
         "bgc" => new BackgroundCollections(number ?? 5),

@@ -7,7 +7,7 @@ using System.Runtime.CompilerServices;
 namespace Lunette.Target;
 
 /// <summary>Threads named after the method that they stand in. `go` starts them and says STANDING once each is there.</summary>
-internal sealed class Standing : ILoad
+internal sealed class Standing(bool sockets) : ILoad
 {
     private static readonly object Pulsed = new(), Held = new();
     private static readonly Mutex HeldMutex = new();
@@ -19,9 +19,10 @@ internal sealed class Standing : ILoad
         Monitor.Enter(Held);
         HeldMutex.WaitOne();
         HeldLock.EnterWriteLock();
-        foreach (ThreadStart at in new ThreadStart[] {
-            MonitorWait, MonitorEnter, Sleep, Join, Event, EventSlim, Slim, AnyHandle, MutexWait, LockSlim, TaskWait, TaskResult, Accept, Poll,
-            Receive, ReadPipe, Burn })
+        ThreadStart[] plain = [
+            MonitorWait, MonitorEnter, Sleep, Join, Event, EventSlim, Slim, AnyHandle, MutexWait, LockSlim, TaskWait, TaskResult, Burn];
+        ThreadStart[] kernel = [Accept, Poll, Receive, ReadPipe];
+        foreach (ThreadStart at in sockets ? [.. plain, .. kernel] : plain)
         {
             var thread = new Thread(at) { IsBackground = true, Name = at.Method.Name };
             thread.Start();
@@ -34,7 +35,8 @@ internal sealed class Standing : ILoad
     {
         foreach (var thread in _threads.Where(t => t.Name != nameof(Burn)))
         {
-            SpinWait.SpinUntil(() => (thread.ThreadState & ThreadState.WaitSleepJoin) != 0, thread.Name is "Accept" or "Poll" or "Receive" or "ReadPipe" ? 50 : -1);
+            bool inTheKernel = thread.Name is nameof(Accept) or nameof(Poll) or nameof(Receive) or nameof(ReadPipe); // the runtime cannot tell
+            SpinWait.SpinUntil(() => (thread.ThreadState & ThreadState.WaitSleepJoin) != 0, inTheKernel ? 100 : Timeout.Infinite);
         }
         Program.Say("STANDING");
     }

@@ -95,6 +95,15 @@ local recipes = {
   {
     name = "sites", args = { "sites", "100" }, rundown = NAMES, providers = require("lunette.profile").providers { kind = "allocation" },
   },
+  -- threads that stand still: the session opens when they do
+  {
+    name = "stand", args = { "stand", "0" }, rundown = NAMES, first = "^STANDING", endless = true, seconds = 0.25,
+    providers = require("lunette.profile").providers { kind = "cpu" },
+  },
+  {
+    name = "net8-stand", runtime = "net8.0", args = { "stand", "0" }, rundown = NAMES, first = "^STANDING", endless = true, seconds = 0.25,
+    providers = require("lunette.profile").providers { kind = "cpu" },
+  },
   -- TARGETS/db is where tests/targets/db/build.sh put its targets
   { name = "db", program = "db/net10.0/lunette-db", args = { "ef", "12" }, rundown = NONE, providers = db() },
   { name = "sqlclient", program = "db/net10.0/lunette-db", args = { "sqlclient", "12" }, rundown = NONE, providers = db() },
@@ -135,12 +144,16 @@ local function record(targets, recipe, path)
     target:command("go", "^GOING")
     assert(loop.sleep_ms(recipe.warm_s * 1000))
     target:command(recipe.ask, "^%u+ 1 ")
+  elseif recipe.first then
+    target:command("go", "^GOING")
+    target:line(recipe.first)
+    assert(loop.sleep_ms(500)) -- what spins before it sleeps
   end
   local source <close> = assert(events.open {
     pid = target.pid, save_to = path, buffer_mb = 64, rundown = recipe.rundown, stacks = true, providers = recipe.providers,
     want = { { provider = "-none-" } },
   })
-  if not recipe.idle and not recipe.warm_s then target:command("go", "^GOING") end
+  if not recipe.idle and not recipe.warm_s and not recipe.first then target:command("go", "^GOING") end
   if recipe.seconds then assert(loop.sleep_ms(recipe.seconds * 1000 // 1)) end
   local told = recipe.ask and target:command(recipe.ask, "^%u+ 2 ")
   if recipe.stop then target:command("stop", "^STOPPED") end
