@@ -13,11 +13,12 @@ local SPLIT_ORDER <const> = { __order = { "runningSamples", "waitingSamples", "u
 local FRAME_ORDER <const> = { __order = { "module", "method" } }
 local EVIDENCE_ORDER <const> = { __order = { "backend", "kind" } }
 local METHOD_ORDER <const> = { __order = {
-  "module", "method", "inclusiveSamples", "exclusiveSamples", "inclusivePercent", "exclusivePercent", "inclusiveBytes", "exclusiveBytes",
-  "selfSamples", "waitReason", "asyncFolded", "identity",
+  "module", "method", "inclusiveSamples", "exclusiveSamples", "inclusivePercent", "exclusivePercent", "inclusiveMs", "exclusiveMs",
+  "inclusiveBytes", "exclusiveBytes", "selfSamples", "waitReason", "asyncFolded", "identity",
 } }
 local GROUP_ORDER <const> = { __order = {
-  "key", "inclusiveSamples", "exclusiveSamples", "inclusivePercent", "exclusivePercent", "inclusiveBytes", "exclusiveBytes", "selfSamples",
+  "key", "inclusiveSamples", "exclusiveSamples", "inclusivePercent", "exclusivePercent", "inclusiveMs", "exclusiveMs",
+  "inclusiveBytes", "exclusiveBytes", "selfSamples",
 } }
 local HOTSPOT_ORDER <const> = { __order = { "frame", "inclusiveSamples", "exclusiveSamples", "selfSamples", "identity" } }
 
@@ -59,11 +60,15 @@ function M.identity(artifact, frame)
   return identity.of(found, module, artifact.sources and artifact.sources[frame])
 end
 
+-- Time of threads, with one digit; nil where a capture knows none.
+local function ms(ns) return ns and numbers.round(ns / 1e6, 1) end
+
 -- What rows of methods and groups have in common.
 local function counted(artifact, row)
   return {
     inclusiveSamples = row.inclusive, exclusiveSamples = row.exclusive, inclusivePercent = M.percent(artifact, row.inclusive),
-    exclusivePercent = M.percent(artifact, row.exclusive), inclusiveBytes = row.inclusive_bytes, exclusiveBytes = row.exclusive_bytes,
+    exclusivePercent = M.percent(artifact, row.exclusive), inclusiveMs = ms(row.inclusive_ns), exclusiveMs = ms(row.exclusive_ns),
+    inclusiveBytes = row.inclusive_bytes, exclusiveBytes = row.exclusive_bytes,
     selfSamples = M.split(row),
   }
 end

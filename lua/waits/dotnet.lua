@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Methods of .NET at which threads wait, as leaves of stack samples show them (looked at on 8, 9 and 10, each with one thread a primitive).
--- SpinWait and SpinLock are none: what spins in a program burns its CPU. A lock of .NET 8 and 9 has no frame of its own when it is contended: such
--- a thread stands in the method that wants it, and counts as unknown.
+-- SpinWait and SpinLock are none: what spins in a program burns its CPU. A lock of .NET 8 and 9 has no frame of its own when it is
+-- contended: such a thread stands in the method that wants it, and counts as unknown.
 local waits = require("lunette.waits")
 
 return waits {

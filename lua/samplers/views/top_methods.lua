@@ -8,11 +8,12 @@ local M = {}
 M.COMPACT_ROWS, M.MAX_ROWS = 5, 500
 local RANKS <const> = { inclusive = true, exclusive = true, running = true }
 local BY_BYTES <const> = { bytes = true, inclusive_bytes = true } -- allocations only
+local BY_TIME <const> = { time = true, inclusive_time = true }    -- CPU only
 local ORDER <const> = { __order = { "processId", "totalSamples", "rankBy", "returned", "evidence", "selfSamples", "methods" } }
 
 local WORDS <const> = {
   inclusive = "inclusive samples", exclusive = "samples of its own", running = "samples of its own", bytes = "bytes of its own",
-  inclusive_bytes = "inclusive bytes",
+  inclusive_bytes = "inclusive bytes", time = "time of threads in itself", inclusive_time = "time of threads",
 }
 
 local function measured(artifact) return artifact.evidence ~= nil and artifact.evidence.kind == "OsOnCpuSamples" end
@@ -21,6 +22,8 @@ local function share_of(artifact, row, rank)
   if BY_BYTES[rank] then
     local bytes = rank == "bytes" and row.exclusive_bytes or row.inclusive_bytes
     return 100 * bytes / math.max(1, artifact.info.bytes or 0)
+  elseif BY_TIME[rank] then
+    return 100 * (rank == "time" and row.exclusive_ns or row.inclusive_ns) / math.max(1, artifact.info.thread_ns)
   end
   return wire.percent(artifact, rank == "inclusive" and row.inclusive or row.exclusive)
 end
@@ -41,7 +44,8 @@ end
 ---@param artifact SampleArtifact
 ---@param word string?
 function M.rank(artifact, word)
-  if RANKS[word] or (BY_BYTES[word] and artifact.info.bytes) then return word end
+  local info = artifact.info
+  if RANKS[word] or (BY_BYTES[word] and info.bytes) or (BY_TIME[word] and info.thread_ns) then return word end
   return "exclusive"
 end
 

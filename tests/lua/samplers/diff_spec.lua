@@ -128,7 +128,7 @@ describe("diff, rows", function()
       assert.same({ "added", 100, r.current.exclusivePercent }, { r.direction, r.deltaPct, r.deltaAbs })
       if r.key.symbol.methodFullName:find("Monitor.Enter_Slowpath", 1, true) then enter = r end
     end
-    assert.same({ "System.Private.CoreLib", 44 }, { enter.key.symbol.module, enter.current.exclusiveSamples })
+    assert.same({ "System.Private.CoreLib", 55 }, { enter.key.symbol.module, enter.current.exclusiveSamples })
     assert.equal("Enter_Slowpath", enter.key.identity.methodName)
     for _, r in ipairs(data.removed) do
       assert.same({ "removed", -100 }, { r.direction, r.deltaPct })
@@ -232,8 +232,8 @@ describe("a journey of CPU captures", function()
     for _, key in ipairs(data.keys) do
       if key.key:find("Standing.Burn()", 1, true) then burn = key end
     end
-    assert.near(5.33, burn.values[1], 0.1)
-    assert.near(5.33, burn.values[2], 0.1)
+    assert.near(5.46, burn.values[1], 0.1)
+    assert.near(5.45, burn.values[2], 0.1)
     data = sampled.ask(b, "diff", { comparisonHandles = { a }, mode = "dispersion" })
     assert.equal("incomparable", data.verdict)
     assert.matches("FrequencyEvidence", table.concat(data.notes, "\n"), 1, true)

@@ -169,6 +169,15 @@ describe("top-methods", function()
     assert.matches("StackFrequencyWithHeuristicWaits", envelope.summary, 1, true)
   end)
 
+  it("gives the time of threads, by which it can be ordered", function()
+    local handle = select(2, sampled.capture("cpu", "cpu")).handle
+    local data, envelope = sampled.ask(handle, "top-methods", { rankBy = "time" })
+    assert.equal("time", data.rankBy)
+    falling(data.methods, function(row) return row.exclusiveMs end)
+    assert.matches("time of threads in itself", envelope.summary, 1, true)
+    falling(sampled.ask(handle, "top-methods", { rankBy = "inclusive_time" }).methods, function(row) return row.inclusiveMs end)
+  end)
+
   it("gives shares of all samples", function()
     local data = sampled.ask(capture(), "top-methods", { topN = 100 })
     for _, row in ipairs(data.methods) do

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Sample captures over recordings, and views of them, as a client asks for them. Every answer is held against its schema.
 local collect_sample = require("tools.collect_sample")
+local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local kit = require("support.framework_kit")
 local query_snapshot = require("tools.query_snapshot")
@@ -9,8 +10,11 @@ local view = require("lunette.view")
 
 local M = {}
 
---- The path of a recording.
-function M.path(name) return ("%s/tests/data/recordings/%s.nettrace"):format(sys.home, name) end
+--- The path of a recording, in a zip file or not.
+function M.path(name)
+  local path = ("%s/tests/data/recordings/%s"):format(sys.home, name)
+  return fs.stat(path .. ".zip") and path .. ".zip" or path .. ".nettrace"
+end
 
 --- A caller who may read recordings from anywhere.
 function M.ctx(options)
