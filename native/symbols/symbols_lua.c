@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "base/utf.h"
 #include "host/host.h"
+#include "symbols/demangle.h"
 #include "symbols/find.h"
 #include "symbols/path.h"
 
 #define PATH_TYPE "lunette.symbols.path"
 #define JOB_TYPE  "lunette.symbols.job"
+#define BUF_TYPE  "lunette.symbols.buf"
 enum { REQUESTS_MAX = 4096, HOSTS_MAX = 1024, GUID_TEXT = 36 };
 
 int luaopen_lunette_symbols(lua_State *L);
@@ -440,7 +442,28 @@ static int l_lines(lua_State *L) { return start(L, false); }
 /* symbols.modules(requests, options?) -> list of what is known of each module */
 static int l_modules(lua_State *L) { return start(L, true); }
 
-static const luaL_Reg FUNCTIONS[] = {{"path", l_path}, {"lines", l_lines}, {"modules", l_modules}, {NULL, NULL}};
+static int l_buf_gc(lua_State *L)
+{
+    buf_fini((buf *)lua_touserdata(L, 1));
+    return 0;
+}
+
+/* symbols.demangle(name) -> text, whether it was mangled */
+static int l_demangle(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    buf *b = lua_newuserdatauv(L, sizeof *b, 0); // name box
+    buf_init(b, 0);
+    luaL_setmetatable(L, BUF_TYPE);
+    bool mangled = sym_demangle(name, b);
+    lua_pushlstring(L, b->n ? (const char *)b->p : "", b->n); // name box text
+    buf_fini(b);
+    lua_pushboolean(L, mangled); // name box text mangled
+    return 2;
+}
+
+static const luaL_Reg FUNCTIONS[] = {
+    {"path", l_path}, {"lines", l_lines}, {"modules", l_modules}, {"demangle", l_demangle}, {NULL, NULL}};
 static const luaL_Reg PATH_METHODS[] = {{"servers", l_servers}, {"by_hosts", l_by_hosts}, {NULL, NULL}};
 
 int luaopen_lunette_symbols(lua_State *L)
@@ -453,7 +476,10 @@ int luaopen_lunette_symbols(lua_State *L)
     luaL_newmetatable(L, JOB_TYPE);  // mt job
     lua_pushcfunction(L, l_job_gc);  // mt job gc
     lua_setfield(L, -2, "__gc");     // mt job
-    lua_pop(L, 2);                   //
-    luaL_newlib(L, FUNCTIONS);       // symbols
+    luaL_newmetatable(L, BUF_TYPE);
+    lua_pushcfunction(L, l_buf_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_pop(L, 3);             //
+    luaL_newlib(L, FUNCTIONS); // symbols
     return 1;
 }
