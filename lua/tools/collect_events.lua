@@ -85,6 +85,7 @@ local counters_branch <const> = collector {
 
 local collect_counters = counters_branch.run
 counters_branch.unavailable = function(...) return trigger.unavailable(...) end
+counters_branch.extra = { gatedCapture = "GatedCapture" }
 counters_branch.run = function(ctx, args) -- a watch answers its own record, and has no handle of its own
   if args.triggerWhen then return trigger.run(ctx, args) end
   return collect_counters(ctx, args)
@@ -93,7 +94,8 @@ end
 -- A kind that works on attached Pods: this server has none.
 local function fan_out(kind, risk, scopes, data_field, payload)
   return {
-    risk = risk, scopes = scopes, task = true, data_field = data_field, payload = payload, run = function()
+    risk = risk, scopes = scopes, task = true, data_field = data_field, payload = payload, extra = { podErrors = "PodError[]" },
+    run = function()
       return nil, errors.new("OrchestratorDisabled", ("collect_events(kind=%q) works on the Pods that a server with the orchestrator is "
         .. "attached to, and this one runs without. Collect from each process on its own."):format(kind))
     end,

@@ -2,6 +2,7 @@
 -- The live tests' tools: targets with known loads, a server of our own, calls over HTTP and by command line, and the counts (descriptors,
 -- threads, children, sessions) that must be back where they were. Runs inside our host: lunette lua tests/live/run.lua.
 local atomic = require("lunette.atomic")
+local conform = require("conform")
 local fs = require("lunette.fs")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
@@ -332,6 +333,7 @@ function Server:call(tool, arguments, options)
   local envelope = result and (result.structuredContent or assert(json.decode(result.content[1].text)))
   if window then M.window_ends(window, envelope) end
   if not result then return nil, err end
+  conform.check(tool, envelope)
   return envelope, messages, result
 end
 
@@ -372,6 +374,7 @@ function M.call(tool, arguments, timeout_ms, wrapper)
   local envelope = json.decode(done.stdout)
   if window then M.window_ends(window, envelope) end
   if not envelope then error(("lunette call %s: no JSON, exit %s: %s%s"):format(tool, tostring(done.code), done.stdout, done.stderr), 2) end
+  conform.check(tool, envelope)
   return envelope, done
 end
 

@@ -242,6 +242,23 @@ describe("handles #unit", function()
     assert.is_nil(store:latest("heap-snapshot"))
   end)
 
+  it("latest takes no handle whose time, place or process is over", function()
+    local store, clock, dead = new(2)
+    local first = put(store, { process_id = 7 })
+    clock.ms = clock.ms + 300000
+    local second = put(store)
+    dead[42] = true
+    assert.equal(first, store:latest("counters"))
+    assert.is_nil(store:latest("counters", 42))
+    dead[42] = nil
+    assert.equal("HandleNotFound", select(2, store:get(second.id)).kind)
+    clock.ms = clock.ms + 300000
+    assert.is_nil(store:latest("counters"))
+    local third = put(store)
+    store:invalidate(third.id)
+    assert.is_nil(store:latest("counters"))
+  end)
+
   it("knows only the decided origins", function()
     assert.has_error(function() put((new(1)), { origin = "Live" }) end)
   end)

@@ -11,30 +11,41 @@ local kit = require("support.framework_kit")
 local loop = require("lunette.loop")
 local proc = require("lunette.proc")
 local process = require("lunette.process")
+local query_snapshot = require("tools.query_snapshot")
 local sys = require("lunette.sys")
 local together = require("signals.correlation_co_occurrence")
 local tool = require("lunette.tool")
+local view = require("lunette.view")
 
 local DEMO <const> = sys.home .. "/tests/data/demo.nettrace"
 local GC <const> = sys.home .. "/tests/data/recordings/gcs.nettrace"
 local EXCEPTIONS <const> = sys.home .. "/tests/data/recordings/throw.nettrace"
 local RECORDED <const> = { counters = DEMO, gc = GC, exceptions = EXCEPTIONS, threadpool = GC }
 
-local saved, fail, asked
+local QUIET <const> = sys.home .. "/tests/data/recordings/quiet.nettrace"
+
+-- Of a test: errors by kind; what the kinds were asked; recordings and arguments that differ; what a kind does before it answers.
+local saved, fail, asked, instead, before
+
+local risks <const> = { gc = "high", logs = "moderate" }
 
 -- collect_events with branches that answer from a recording, and remember what they were asked.
 local function stand_in()
   local branches, words = {}, collect_events.branch_names
   for _, kind in ipairs(words) do
     branches[kind] = {
-      risk = kind == "gc" and "high" or "low", scopes = kind == "counters" and { "read-counters" } or { "eventpipe" }, data_field = kind,
+      risk = risks[kind] or "low", scopes = kind == "counters" and { "read-counters" } or { "eventpipe" }, data_field = kind,
       run = function(ctx, args)
         asked[kind] = args
+        if before[kind] then before[kind](ctx) end
         if fail[kind] then return nil, fail[kind] end
-        local call = assert(collect_events:prepare(ctx, { kind = kind, traceFilePath = RECORDED[kind] or DEMO, depth = args.depth },
-          { authorised = true }))
+        local given = { kind = kind, traceFilePath = RECORDED[kind] or DEMO, depth = args.depth }
+        for name, value in pairs(instead[kind] or {}) do given[name] = value end
+        local call = assert(collect_events:prepare(ctx, given, { authorised = true }))
         call.bound.args.meters = args.meters
-        return collect_events:perform(ctx, call)
+        local data, extras = collect_events:perform(ctx, call)
+        if kind == "startup" then extras.handle = nil end -- one that keeps nothing
+        return data, extras
       end,
     }
   end
@@ -58,7 +69,7 @@ local function ourselves()
 end
 
 before_each(function()
-  saved, fail, asked = { tools = app.tools, resolve = process.resolve }, {}, {}
+  saved, fail, asked, instead, before = { tools = app.tools, resolve = process.resolve }, {}, {}, {}, {}
   app.tools = { collect_events = stand_in() }
   local target = ourselves()
   process.resolve = function(_, pid)
@@ -143,8 +154,13 @@ describe("collect_batch, the request", function()
     local envelope = batch(entries("counters", "gc"))
     assert.equal("high", envelope.safety.riskLevel)
     assert.is_table(envelope.safetyApproval)
-    assert.same({ "counters", "gc" }, { envelope.childSafety[1].kind, envelope.childSafety[2].kind })
+    assert.same({ "counters", "low", "gc", "high" }, { envelope.childSafety[1].kind, envelope.childSafety[1].safety.riskLevel,
+      envelope.childSafety[2].kind, envelope.childSafety[2].safety.riskLevel })
     assert.same({}, asked)
+    envelope = batch(entries("counters", "logs"))
+    assert.same({ "moderate", 2 }, { envelope.safety.riskLevel, #envelope.childSafety })
+    assert.is_table(envelope.safetyWarnings)
+    assert.equal("low", batch(entries("counters", "exceptions")).safety.riskLevel)
   end)
 end)
 
@@ -192,6 +208,52 @@ describe("collect_batch, the results", function()
     assert.is_truthy(compact.summary:find(compact.handle, 1, true))
   end)
 
+  it("are collected side by side: each begins before another has ended", function()
+    local running, most = 0, 0
+    local all_there = loop.now_ms() + 30000
+    local function meet()
+      running = running + 1
+      most = math.max(most, running)
+      while most < 3 and loop.now_ms() < all_there do loop.sleep_ms(2) end
+      running = running - 1
+    end
+    before.counters, before.exceptions, before.threadpool = meet, meet, meet
+    approved(entries("counters", "exceptions", "threadpool"))
+    assert.equal(3, most)
+  end)
+
+  it("compact keeps the data of an entry that has no handle, or failed", function()
+    fail.exceptions = errors.new("ProcessExited", "It ended.")
+    local results = approved(entries("startup", "exceptions", "counters"), { depth = "compact" }).data.results
+    assert.is_table(results[1].data)
+    assert.is_nil(results[1].handle)
+    assert.equal("ProcessExited", results[2].error.kind)
+    assert.is_nil(results[3].data)
+    assert.is_nil(results[1].summary:find("left to the handle", 1, true))
+  end)
+
+  it("takes includeHttpDestination for the activities, and for them alone", function()
+    instead.activities = { traceFilePath = sys.home .. "/tests/data/recordings/spans.nettrace" }
+    approved(entries("activities", "counters"), { includeHttpDestination = true })
+    assert.same({ true, false }, { asked.activities.includeHttpDestination, asked.counters.includeHttpDestination })
+    approved(entries("activities", "counters"))
+    assert.is_false(asked.activities.includeHttpDestination)
+  end)
+
+  it("reports progress of one window, to the end, and none of its entries", function()
+    local ctx = cli()
+    before.counters = function(inner) inner:progress(50, 100, "of an entry") end
+    batch(entries("counters"), nil, ctx)
+    assert.equal(100, ctx.reported[#ctx.reported][1])
+    for _, report in ipairs(ctx.reported) do assert.not_equal("of an entry", report[3]) end
+    assert.is_nil(collect_batch:definition().task)
+  end)
+
+  it("have no digest and no evidence of native locks without the samplers that tell of them", function()
+    local data = approved(entries("counters", "gc", "exceptions")).data
+    assert.is_nil(data.investigationDigest or data.nativeContentionEvidence)
+  end)
+
   it("full equals the standalone payload", function()
     local alone = kit.call(collect_events, { kind = "exceptions", traceFilePath = EXCEPTIONS }, cli())
     local entry = approved(entries("exceptions")).data.results[1]
@@ -218,6 +280,34 @@ describe("collect_batch, the results", function()
     assert.is_true(evidence.gcCollectorWindowSeconds > 0)
   end)
 
+  it("counters and gc without a Gen2 collection: no counter of Gen2, and evidence that says 0", function()
+    instead.gc = { traceFilePath = QUIET }
+    local data = approved(entries("counters", "gc")).data
+    for _, c in ipairs(data.results[1].data.counters) do
+      for _, name in ipairs { "gen-2-size", "loh-size", "gc-fragmentation" } do assert.not_equal(name, c.name) end
+    end
+    assert.equal(0, data.gen2Evidence.gcCollectorWindowCount)
+  end)
+
+  it("count the Gen2 collections of the window past the cap on rows", function()
+    local whole = approved(entries("counters", "gc")).data
+    instead.gc = { maxEvents = 1, depth = "Detail" }
+    local capped = approved(entries("counters", "gc")).data
+    assert.equal(1, #capped.results[2].data.events)
+    assert.is_true(whole.gen2Evidence.gcCollectorWindowCount > 1)
+    assert.equal(whole.gen2Evidence.gcCollectorWindowCount, capped.gen2Evidence.gcCollectorWindowCount)
+  end)
+
+  it("have no evidence of Gen2 unless both counters and gc gave something", function()
+    assert.is_nil(approved(entries("gc")).data.gen2Evidence)
+    assert.is_nil(approved(entries("counters")).data.gen2Evidence)
+    assert.is_nil(asked.counters.meters and next(asked.counters.meters))
+    fail.gc = errors.new("ProcessExited", "It ended.")
+    local data = approved(entries("counters", "gc")).data
+    assert.is_nil(data.gen2Evidence)
+    for _, c in ipairs(data.results[1].data.counters) do assert.not_equal("gen-2-size", c.name) end
+  end)
+
   it("hints never lead to what the batch has collected", function()
     for _, hint in ipairs(approved(entries("counters", "gc", "exceptions")).hints) do
       assert.is_false(hint.nextTool == "collect_events" and (hint.suggestedArguments or {}).kind == "gc")
@@ -226,6 +316,12 @@ describe("collect_batch, the results", function()
 end)
 
 describe("sweep", function()
+  lazy_setup(function()
+    for _, name in ipairs { "counters/summary", "gc-events/summary", "exception-snapshot/summary", "threadpool-snapshot/summary" } do
+      view.register(require("views." .. name:gsub("/", ".")))
+    end
+  end)
+
   local function sweep(more)
     local arguments = { kind = "sweep" }
     for name, value in pairs(more or {}) do arguments[name] = value end
@@ -246,6 +342,42 @@ describe("sweep", function()
     assert.is_true(kit.conforms(envelope, collect_events))
     assert.is_true(#json.encode(envelope.data) <= 16384)
     assert.is_true(#envelope.hints > 0)
+  end)
+
+  it("has handles that can be asked further, and hints at the next step of what stands out", function()
+    local envelope = sweep()
+    local s = envelope.data.sweep
+    for _, part in ipairs { "counters", "gc", "exceptions", "threadpool" } do
+      local answer = kit.call(query_snapshot, { handle = s.handles[part] })
+      assert.is_nil(answer.error, part)
+      assert(kit.conforms(answer, nil, answer.data.kind, answer.data.view))
+    end
+    assert.is_true(#s.triage.observedSignals > 0)
+    local step, given = s.triage.hypotheses[1].nextStep, nil -- what cannot be followed yet stands behind the others
+    for _, hint in ipairs(envelope.hints) do given = given or hint.nextTool == step.nextTool and hint or nil end
+    assert.same(step.suggestedArguments, given.suggestedArguments)
+    local first = envelope.hints[1]
+    assert.is_true(first == given or first.suggestedArguments.kind == "threadpool", first.reason)
+    for _, hint in ipairs(envelope.hints) do -- a next step, never a verdict
+      for _, word in ipairs { "caused by", "the cause is", "leak", "I/O" } do
+        assert.is_nil(hint.reason:find(word, 1, true), hint.reason)
+      end
+    end
+  end)
+
+  it("lays the strongest signals of its parts together, as salient as the weakest", function()
+    local envelope = sweep()
+    local found, least
+    for _, s in ipairs(envelope.signals) do
+      if s.signal == "correlation.co-occurrence" then found = s end
+    end
+    assert.is_table(found)
+    assert.is_true(#found.buckets >= 2)
+    for _, bucket in ipairs(found.buckets) do
+      least = math.min(least or 1, bucket.magnitude)
+      assert.is_table(handles.get(bucket.handle))
+    end
+    assert.equal(least, found.salience)
   end)
 
   it("isolates a failure, also that of the counters, which the triage then does without", function()

@@ -8,6 +8,8 @@ local view = require("lunette.view")
 
 local query = assert(loadfile(sys.home .. "/lua/tools/query_snapshot.lua"))()
 
+local EVERY_SCOPE <const> = { "root", "sensitive-heap-read", "sensitive-parameter-read" }
+
 -- What the views of the specs saw last.
 local seen
 
@@ -63,6 +65,24 @@ describe("query_snapshot #unit", function()
     assert.equal("overview", e.data.view)
   end)
 
+  it("takes the default view of every kind, by handle and by latestOfKind", function()
+    for _, name in ipairs(kinds.base_names()) do
+      local kind = kinds.get(name)
+      register(stub(name, kind.default_view))
+      local entry, answered = put(name), 0
+      for _, arguments in ipairs { { handle = entry.id }, { latestOfKind = name } } do
+        for option, declared in pairs(kind.views[kind.default_view].options) do
+          if declared.required then arguments[option] = "1" end
+        end
+        local e = kit.call(query, arguments, kit.ctx { scopes = EVERY_SCOPE })
+        assert.is_nil(e.error, name)
+        assert.equal(entry, seen.entry, name)
+        answered = answered + 1
+      end
+      assert.equal(2, answered)
+    end
+  end)
+
   it("both or neither of handle and latestOfKind: InvalidArgument", function()
     assert.equal("InvalidArgument", kit.call(query, {}).error.kind)
     assert.equal("handle", kit.call(query, {}).error.detail)
@@ -105,6 +125,58 @@ describe("query_snapshot #unit", function()
     assert.matches("summary, events, pauseHistogram, timeline, longestPauses, byGeneration, heap-stats, diff", e.error.message, 1, true)
     assert.matches('Did you mean "heap-stats"?', e.error.message, 1, true)
     assert.same({ handle = h.id, view = "summary" }, e.hints[1].suggestedArguments)
+  end)
+
+  it("an unknown view of any kind is InvalidArgument that lists the views of that kind", function()
+    for _, name in ipairs(kinds.base_names()) do
+      for _, view_name in ipairs { "no-such-view", kinds.get(name).default_view:upper() } do
+        local e = kit.call(query, { handle = put(name).id, view = view_name }, kit.ctx { scopes = EVERY_SCOPE })
+        assert.same({ "InvalidArgument", "view" }, { e.error.kind, e.error.detail }, name)
+        for _, accepted in ipairs(kinds.get(name).view_names) do assert.is_truthy(e.error.message:find(accepted, 1, true), name) end
+        assert.is_nil(e.data)
+      end
+    end
+  end)
+
+  it("has the topN of the contract where none is given", function()
+    local wanted <const> = { ["off-cpu-snapshot"] = 25, ["cpu-sample"] = 20, ["allocation-sample"] = 20, ["native-alloc-sample"] = 20,
+      ["native-lock-contention-sample"] = 20 }
+    local checked = 0
+    for _, name in ipairs(kinds.base_names()) do
+      for _, view_name in ipairs(kinds.get(name).view_names) do
+        local option = kinds.get(name).views[view_name].options.topN
+        if option then
+          local value = (view_name == "diff" or view_name == "growth") and 25 or view_name == "triage" and 5 or wanted[name] or 50
+          assert.equal(value, option.default, name .. "/" .. view_name)
+          checked = checked + 1
+        end
+      end
+    end
+    assert.is_true(checked > 80, checked)
+  end)
+
+  it("lets a bearer of a collection's scope in, and nobody who only passes the gate of the tool", function()
+    local checked = 0
+    for _, name in ipairs(kinds.base_names()) do
+      local kind = kinds.get(name)
+      if kind.wrapper == "CollectionQueryResult" and name ~= "method-params-capture" then
+        register(stub(name, kind.default_view))
+        local function denied(scope)
+          local e = kit.call(query, { handle = put(name).id }, kit.ctx { scopes = { scope } })
+          assert.is_true(e.error == nil or e.error.kind == "PermissionDenied", name)
+          return e.error and e.error.detail
+        end
+        assert.is_nil(denied("eventpipe"), name)
+        if name == "counters" then
+          assert.is_nil(denied("read-counters"))
+        else
+          assert.equal("eventpipe", denied("read-counters"), name)
+        end
+        for _, other in ipairs { "heap-read", "ptrace" } do assert.is_string(denied(other), name) end
+        checked = checked + 1
+      end
+    end
+    assert.equal(21, checked)
   end)
 
   it("a view that nobody built: NotSupported that names it", function()
