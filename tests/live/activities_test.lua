@@ -79,6 +79,9 @@ local function known_spans(skip)
     local data, did, envelope = collect(server, target)
     local spans = view(server, envelope, "activities", { topN = 1000 })
     h.eq({ did.spans, did.spans, did.spans }, { data.totalActivities, data.completedActivities, spans.returned }, runtime .. ": spans")
+    for _, list in ipairs { data.byOperation, spans.activities } do
+      h.eq(nil, h.find(list, { operationName = "unfinished" }), runtime .. ": what still runs is no row")
+    end
     sums_are_right(data, did, runtime)
     spans_are_right(spans.activities, runtime)
     local r = data.retention

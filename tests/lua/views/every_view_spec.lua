@@ -12,8 +12,10 @@ local probe = require("lunette.probe")
 local process = require("lunette.process")
 local query_snapshot = require("tools.query_snapshot")
 local recorded = require("support.recorded")
+local texts_of = require("support.texts")
 
 local ALL <const> = 100000
+local SECRETS <const> = { "S3cret", "hunter2-lunette" } -- what the recorded programs had wherever text can be
 local TRACE <const> = "aaaaaaaaaaaaaaaa0000000000000001" -- of the recorded spans
 
 local others = {} -- what views need beside their own handle
@@ -125,6 +127,15 @@ describe("every view", function()
             assert.is_true(payload.returned == 0 or n > 0, view)
           end
         end
+      end
+    end)
+
+    it("has no secret of the program, nor is one behind the handle: " .. kind, function()
+      local found = texts_of(assert(handles.get(every_kind.answer(kind).handle)).artifact)
+      for _, view in ipairs(views_of(kind)) do texts_of(ask(kind, view, { topN = ALL }), found) end
+      texts_of(every_kind.answer(kind, "Detail"), found)
+      for _, text in ipairs(found) do
+        for _, secret in ipairs(SECRETS) do assert.is_nil(text:find(secret, 1, true), text) end
       end
     end)
 

@@ -170,6 +170,14 @@ describe("views.activities.gc-overlay", function()
     assert.same({ 2, 1, 1, 40 }, { payload.impactedCount, payload.returnedCount, #payload.impactedActivities, payload.totalGcOverlapMs })
   end)
 
+  it("gives 100 rows at most, whatever topN says", function()
+    local list = {}
+    for i = 1, 120 do list[i] = { 100 + i / 100, 200 } end
+    local payload = ask(activities(list), gc(pauses({ 160, 20 })), { arguments = { topN = 1000 } })
+    assert.same({ 120, 100, 100, 2400 },
+      { payload.impactedCount, payload.returnedCount, #payload.impactedActivities, payload.totalGcOverlapMs })
+  end)
+
   it("calls the candidates incomplete after a loss of spans, not after a filter", function()
     local a, g = two()
     a.retention.trace_id, a.retention.observed = "t", 100
