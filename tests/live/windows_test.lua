@@ -72,19 +72,34 @@ local function refused(target, kind, envelope)
   return true
 end
 
+--- A capture of a process ends with it, but for that of its end.
+local function after_its_end(server, target, handles)
+  for kind, handle in pairs(handles) do
+    h.eq(nil, h.ok(server:call("query_snapshot", { handle = handle })).error, kind .. " answers while the process lives")
+  end
+  target:kill()
+  for kind, handle in pairs(handles) do
+    local err = h.ok(server:call("query_snapshot", { handle = handle })).error
+    h.eq(kind ~= "crash-guard" and "HandleNotFound" or nil, err and err.kind, kind .. " after the end of the process")
+  end
+end
+
 local function side_by_side(runtime, skip)
   local target <close> = start(runtime, skip)
   local server <close> = h.server()
+  local handles = {}
   for kind, call in pairs(all_kinds(server, target, SHORT_S)) do
     local done = assert(call:await(CALL_MS))
     h.ok(done.envelope, kind .. " has an answer: " .. tostring(done.err and done.err.message))
     if not refused(target, kind, done.envelope) then
       h.ok(not done.envelope.error, kind .. " succeeds: " .. h.json.encode(done.envelope.error or {}))
-      h.ok(done.envelope.handle, kind .. " has a handle")
+      handles[kind] = h.ok(done.envelope.handle, kind .. " has a handle")
+      h.eq({ target.pid, false }, { done.envelope.resolvedProcess.processId, done.envelope.resolvedProcess.autoResolved }, kind)
     end
     h.ok(#h.json.encode(done.envelope) < 16384, kind .. " answers within 16 KB")
   end
   h.no_session(target)
+  after_its_end(server, target, handles)
 end
 
 local function clients_go_away(runtime, skip)

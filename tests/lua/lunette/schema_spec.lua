@@ -44,6 +44,23 @@ describe("schemas #unit", function()
     assert.is_true((48 * 1024 - total) / math.max(1, 17 - n) > 1800, total .. " bytes for " .. n .. " tools")
   end)
 
+  it("every tool says who may call it, what it may do at most, and whether a call may do less", function()
+    local seen = 0
+    for _, def in ipairs(registry.tools()) do
+      if app.tools[def.name] then
+        local meta = def.meta({ name = "nobody", scopes = {} }).dotnetDiagnostics
+        assert.is_true(#meta.auth.requiredScopes > 0 and (meta.auth.semantics == "any" or meta.auth.semantics == "all"), def.name)
+        assert.is_false(meta.auth.authorized, def.name)
+        assert.is_true(def.meta(require("lunette.auth").local_principal("stdio")).dotnetDiagnostics.auth.authorized, def.name)
+        assert.is_truthy(("low moderate high critical"):find(meta.safety.riskLevel, 1, true), def.name)
+        assert.is_truthy(("none acknowledge approve"):find(meta.safety.approvalPolicy, 1, true), def.name)
+        assert.is_boolean(meta.hasConditionalSafety)
+        seen = seen + 1
+      end
+    end
+    assert.is_true(seen >= 4)
+  end)
+
   it("every view of every kind has a schema", function()
     for _, kind in ipairs(kinds.names()) do
       for _, view in ipairs(kinds.get(kind).view_names) do

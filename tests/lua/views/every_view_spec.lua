@@ -135,7 +135,9 @@ describe("every view", function()
       for _, view in ipairs(views_of(kind)) do texts_of(ask(kind, view, { topN = ALL }), found) end
       texts_of(every_kind.answer(kind, "Detail"), found)
       for _, text in ipairs(found) do
-        for _, secret in ipairs(SECRETS) do assert.is_nil(text:find(secret, 1, true), text) end
+        for _, secret in ipairs(SECRETS) do
+          if text:find(secret, 1, true) then error(secret .. " is in: " .. text) end
+        end
       end
     end)
 
@@ -146,7 +148,9 @@ describe("every view", function()
       for name, list in pairs(long) do
         if type(list) == "table" and json.is_array(list) and name ~= "notes" and #list > #(short[name] or {}) then
           for i, row in ipairs(list) do
-            assert.is_true(is_among(row, found), ("row %d of %d of %s is in no view: %s"):format(i, #list, name, json.encode(row)))
+            if not is_among(row, found) then
+              error(("row %d of %d of %s is in no view: %s"):format(i, #list, name, json.encode(row)))
+            end
           end
         end
       end
