@@ -39,17 +39,35 @@ local function sweep(runtime)
   end
 end
 
---- A process that ends within the sweep: what came before is answered, or all parts say that it ended.
-local function sweep_of_a_dying(skip)
+-- What a part says of a process that ended in its window: a note, or an error of its own.
+local function says_the_end(part)
+  local text = h.json.encode(part)
+  return text:find("ProcessEnded", 1, true) or text:find("ProcessExited", 1, true)
+end
+
+--- A process that ends within a sweep and a batch: what came before is answered, or all parts say that it ended.
+local function end_within(skip)
   need(skip, "net10.0")
   local target <close> = h.target("net10.0", "idle")
   local server <close> = h.server()
-  local call = h.loop.spawn(function() return server:call("collect_events", { kind = "sweep", processId = target.pid }) end)
-  h.wait_for("the sessions of the sweep", h.START_MS, function() return h.connections(target.pid) >= #PARTS end)
+  local call = h.loop.spawn(function()
+    return server:call("collect_events", { kind = "sweep", processId = target.pid, durationSeconds = 60 })
+  end)
+  local requests = { { tool = "collect_events", kind = "gc" }, { tool = "collect_events", kind = "counters" } }
+  local batched = h.loop.spawn(function()
+    return server:call("collect_batch", { requests = requests, processId = target.pid, durationSeconds = 60 })
+  end)
+  h.wait_for("the sessions of both", h.START_MS, function() return h.connections(target.pid) >= #PARTS + #requests end)
   target:kill()
   local envelope = h.ok(call:await(30000))
-  local text = h.json.encode(envelope)
-  h.ok(text:find("ProcessEnded", 1, true) or text:find("ProcessExited", 1, true), "it says that the process ended: " .. text:sub(1, 400))
+  h.ok(says_the_end(envelope), "the sweep says that the process ended: " .. h.json.encode(envelope):sub(1, 400))
+  envelope = h.ok(batched:await(30000))
+  h.eq(nil, envelope.error, "the batch itself succeeds")
+  h.eq(#requests, #envelope.data.results, "an entry each")
+  for _, result in ipairs(envelope.data.results) do
+    h.ok(says_the_end(result), result.kind .. " says that the process ended: " .. h.json.encode(result):sub(1, 400))
+    h.ok(not (result.error and result.data), result.kind .. " has data or an error")
+  end
 end
 
 --- Gen2 collections by each source that counts them.
@@ -150,7 +168,7 @@ local function never_trips(skip)
 end
 
 local cases = {
-  { "sweep of a process that dies", sweep_of_a_dying }, { "a watch that trips", trips },
+  { "a process that dies in a sweep and a batch", end_within }, { "a watch that trips", trips },
   { "a watch that never trips", never_trips },
 }
 for _, runtime in ipairs(RUNTIMES) do

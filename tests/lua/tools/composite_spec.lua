@@ -98,7 +98,9 @@ end
 local function batch(requests, more, ctx)
   local arguments = { requests = requests }
   for name, value in pairs(more or {}) do arguments[name] = value end
-  return kit.call(collect_batch, arguments, ctx or cli())
+  local envelope, result = kit.call(collect_batch, arguments, ctx or cli())
+  if envelope.data then assert(kit.conforms(envelope, collect_batch)) end
+  return envelope, result
 end
 
 local function refused(requests, parameter, more)
