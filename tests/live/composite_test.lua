@@ -70,6 +70,23 @@ local function end_within(skip)
   end
 end
 
+--- Who leaves a sweep or a batch takes all of its sessions along.
+local function clients_go_away(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "idle")
+  local server <close> = h.server()
+  local requests = { { tool = "collect_events", kind = "gc" }, { tool = "collect_events", kind = "exceptions" } }
+  local calls = {
+    h.loop.spawn(function() return server:call("collect_events", { kind = "sweep", processId = target.pid, durationSeconds = 60 }) end),
+    h.loop.spawn(function()
+      return server:call("collect_batch", { requests = requests, processId = target.pid, durationSeconds = 60 })
+    end),
+  }
+  h.wait_for("the sessions of both", h.START_MS, function() return h.connections(target.pid) >= #PARTS + #requests end)
+  for _, call in ipairs(calls) do call:cancel("the client goes away") end
+  h.no_session(target)
+end
+
 --- Gen2 collections by each source that counts them.
 local function batch(runtime)
   return function(skip)
@@ -168,7 +185,8 @@ local function never_trips(skip)
 end
 
 local cases = {
-  { "a process that dies in a sweep and a batch", end_within }, { "a watch that trips", trips },
+  { "a process that dies in a sweep and a batch", end_within },
+  { "clients that leave a sweep and a batch", clients_go_away }, { "a watch that trips", trips },
   { "a watch that never trips", never_trips },
 }
 for _, runtime in ipairs(RUNTIMES) do

@@ -123,6 +123,7 @@ function Watch:settle(wait)
   local running = self.running
   if not running or (not wait and not running:done()) then return end
   local result, err = running:await()
+  if not running:done() then return end -- the watch itself was cancelled: its cleanup ends the capture
   local record = self.pending
   self.running, self.pending = nil, nil
   record.result, record.error = result, not result and errors.classify(err or "no result and no reason") or nil

@@ -94,6 +94,18 @@ describe("every kind of collect_events", function()
     end
   end)
 
+  it("is named in the letters of the contract, with blanks around it or not", function()
+    for _, kind in ipairs(collect_events.branch_names) do
+      local far = { processId = 999999999 }
+      for _, wrong in ipairs { kind:upper(), kind:gsub("^%l", string.upper), kind .. "s" } do
+        local err = error_of(named(kind, { kind = wrong }))
+        assert.same({ "InvalidArgument", "kind" }, { err.kind, err.detail }, wrong)
+        assert.is_truthy(err.message:find(kind, 1, true), wrong)
+      end
+      assert.not_equal("kind", error_of(named(kind, { kind = "  " .. kind .. " ", processId = far.processId })).detail, kind)
+    end
+  end)
+
   it("has the window of the contract", function()
     local function window(kind, given) return args.bind(collect_events.params, named(kind, { durationSeconds = given }), kind) end
     for _, kind in ipairs(collect_events.branch_names) do

@@ -161,6 +161,26 @@ describe("a watch", function()
     end)
   end
 
+  it("takes the capture that is under way along when its caller goes away", function()
+    window_of("threadpool-thread-count", { 11, 12 })
+    local began, ended = false, nil
+    captures.announce("cpu-sample", { capture = function()
+      began = true
+      loop.on_cleanup(function() ended = true end)
+      loop.sleep_ms(600000)
+      return nil, { kind = "Internal", message = "nobody cancelled it" }
+    end })
+    local call = loop.spawn(function() return watch { captureKind = "cpu-sample" } end)
+    while not began do loop.sleep_ms(2) end
+    call:cancel("the client goes away")
+    call:await(30000)
+    for _ = 1, 5000 do
+      if ended then break end
+      loop.sleep_ms(2)
+    end
+    assert.is_true(ended)
+  end)
+
   it("makes a record of a capture that failed, and goes on", function()
     window_of("threadpool-thread-count", { 11, 12, 13, 14, 15 })
     captures.announce("cpu-sample", { capture = function() return nil, { kind = "NotSupported", message = "not here" } end })
