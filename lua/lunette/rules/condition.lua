@@ -108,7 +108,13 @@ function M.all(list, window)
   return true
 end
 
---- A condition and its value as evidence.
-function M.evidence(c, value) return words.evidence(c.name, value, c.comparison, c.threshold, c.unit, c.rationale) end
+--- A condition and its value as evidence. nil when it is none: evidence is a number compared with a number, so words, flags, and that a
+--- value is there at all, support a hypothesis without being told.
+---@return table?
+function M.evidence(c, value)
+  if type(value) ~= "number" or type(c.threshold) ~= "number" then return nil end
+  local rationale = c.rationale or ("It stands on this condition: %s %s %s."):format(c.name, c.comparison, words.plain(c.threshold))
+  return words.evidence(c.name, value, c.comparison, c.threshold, c.unit, rationale)
+end
 
 return M

@@ -16,10 +16,10 @@ M.BOUNDS = { at_least = ">=", above = ">", below = "<", at_most = "<=" }
 
 local EVIDENCE_ORDER <const> = { __order = { "name", "value", "comparison", "threshold", "unit", "rationale" } }
 
---- TriageSignalEvidence: one number with what it was compared with, and why.
+--- TriageSignalEvidence: one number with what it was compared with, and why. A number without a unit has an empty one.
 function M.evidence(name, value, comparison, threshold, unit, rationale)
   return setmetatable({
-    name = name, value = value, comparison = comparison, threshold = threshold, unit = unit, rationale = rationale,
+    name = name, value = value, comparison = comparison, threshold = threshold, unit = unit or "", rationale = rationale,
   }, EVIDENCE_ORDER)
 end
 

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The rule engine on rules made up here: inputs, thresholds, changes, hypotheses, and what is wrong with a rule.
 local here = debug.getinfo(1, "S").source:match("^@(.*/)")
+local asked = require("support.asked")
 local kit = dofile(here .. "kit.lua")
 
 local function queue(more)
@@ -225,6 +226,21 @@ describe("a hypothesis", function()
     assert.is_nil(weigh(with { ["Shop-Orders/busy"] = { 2 } }))
     assert.is_nil(weigh(with { ["Shop-Orders/queue-length"] = { 9 } }))
     assert.is_nil(weigh { ["Shop-Orders/queue-length"] = { 60 } }, "a condition that was not measured does not hold")
+  end)
+
+  it("has evidence of numbers alone, each with a unit and a reason, whatever its conditions leave out", function()
+    local h = weigh(with { ["Shop-Orders/idle"] = { 5 } }, { requires = {
+      { counter = "Shop-Orders/busy", below = 2 }, { counter = "Shop-Orders/idle", measured = true },
+      { counter = "Shop-Orders/missing", is_not = 1 },
+    } })
+    local names = {}
+    for i, evidence in ipairs(h.supportingEvidence) do
+      asked.fits(evidence, "TriageSignalEvidence")
+      names[i] = evidence.name
+    end
+    assert.same({ "queue-length", "busy" }, names)
+    assert.same({ "", "It stands on this condition: busy < 2." },
+      { h.supportingEvidence[2].unit, h.supportingEvidence[2].rationale })
   end)
 
   it("rises in confidence with more evidence, and keeps what speaks against it", function()
