@@ -10,14 +10,15 @@
 #include "base/mem.h"
 #include "host/host_internal.h"
 
-#define BOX_TYPE    "lunette.box"
-#define BOX_FRAMES  16    /* calls of boxes inside calls of boxes, in one task */
-#define BOX_HARD_MS 50    /* CPU that a call may use where it cannot be suspended */
-#define BOX_SHARE   2     /* a box may keep, over all of its calls, twice what one call may have */
-#define LOAD_PIECE  64    /* bytes of source between two looks at the budget */
-#define TOSTRING_MS 10    /* CPU for the __tostring of an error object */
-#define TREE_TABLES 20000 /* tables of a result that are walked as a tree, before those that were seen are noted */
-#define PLAIN_DEPTH 64    /* levels of tables in plain data */
+#define BOX_TYPE     "lunette.box"
+#define BOX_FRAMES   16    /* calls of boxes inside calls of boxes, in one task */
+#define BOX_HARD_MS  40    /* CPU that a call may use where it cannot be suspended */
+#define BOX_SHARE    2     /* a box may keep, over all of its calls, twice what one call may have */
+#define LOAD_PIECE   64    /* bytes of source between two looks at the budget */
+#define TOSTRING_MS  10    /* CPU for the __tostring of an error object */
+#define TREE_TABLES  20000 /* tables of a result that are walked as a tree, before those that were seen are noted */
+#define ROOM_AT_ONCE 4096  /* elements for which a copy of a table has room from the start */
+#define PLAIN_DEPTH  64    /* levels of tables in plain data */
 
 typedef struct box {
     mem_account *account; /* of all its calls */
@@ -109,6 +110,7 @@ void box__drop_all(task *t)
 typedef struct ending {
     err_kind limit; /* the limit that it ended at */
     int64_t used_ms, held_ms;
+    size_t big;
     int line;
     char file[96];
 } ending;
@@ -117,7 +119,7 @@ typedef struct ending {
 static ending leave(task *t, const box_frame *f)
 {
     budget__settle(t);
-    ending end = {.limit = f->condemned, .line = f->line};
+    ending end = {.limit = f->condemned, .line = f->line, .big = f->big};
     end.used_ms = (t->use.cpu_ns - f->begin_ns) / 1000000;
     end.held_ms = f->held_ns / 1000000;
     snprintf(end.file, sizeof end.file, "%s", f->file);
@@ -206,7 +208,11 @@ static void read_error(lua_State *L, task *t, box_frame *f, err *e)
 
 static void limit_error(const ending *end, const box *b, err *e)
 {
-    if (end->limit == ERR_NO_MEMORY) {
+    if (end->limit == ERR_NO_MEMORY && end->big) {
+        err_set(e, ERR_NO_MEMORY, "the script asked for %zu KiB in one piece", end->big >> 10);
+        err_hint(e, "a string may have %zu KiB, a table %zu KiB: work on a part", MEM_TEXT_MAX >> 10,
+                 MEM_TABLE_MAX >> 10);
+    } else if (end->limit == ERR_NO_MEMORY) {
         err_set(e, ERR_NO_MEMORY, "the script used up the memory of a call (%zu KiB)", b->memory >> 10);
         err_hint(e, "keep less at once: work on a part, or let the reducers of a collector count");
     } else {
@@ -322,7 +328,8 @@ static void copy_table(lua_State *L, int idx, int depth)
 {
     if (depth >= PLAIN_DEPTH) luaL_error(L, "the result is nested too deeply, or contains itself");
     luaL_checkstack(L, 8, NULL);
-    lua_createtable(L, (int)(lua_rawlen(L, idx) & 0xffffff), 0); // copy
+    size_t n = lua_rawlen(L, idx); /* which may be a lie: a few elements make a border far away */
+    lua_createtable(L, (int)(n < ROOM_AT_ONCE ? n : ROOM_AT_ONCE), 0); // copy
     int copy = lua_gettop(L);
     lua_pushnil(L);            // copy key
     while (lua_next(L, idx)) { // copy key value

@@ -24,7 +24,9 @@
 #ifndef HOST_TSAN
 #define HOST_TSAN 0
 #endif
-#define GC_CYCLES  2    /* collections that end before a call that is over its memory does */
+#define GC_CYCLES 2 /* collections that end before a call that is over its memory does */
+#define DEPTH_MAX                                                                                                      \
+    16000 /* calls inside each other that a script of a box may have: about, memory.c looks now and then */
 #define HOOK_COUNT 1000 /* instructions between two looks at the clock, where count hooks do the ticking */
 /* CPU that a condemned task's close handlers may use before the error is thrown again. */
 #define CONDEMNED_NS     50000000
@@ -183,7 +185,7 @@ void budget__stop(host *h, task *t)
 
 void budget__recheck(host *h, lua_State *L)
 {
-    if (h->tick) lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
+    if (h->tick || h->mem_over || h->gc_held || h->deeper) lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
 }
 
 /* Puts the place of the innermost Lua function before what follows; level 0 inside a hook is the function that runs,
@@ -230,7 +232,7 @@ int budget__rethrow(lua_State *L, task *t)
 }
 
 /* A task that lives long and mostly waits (a stream of notifications, say) earns a share of the time that passes. */
-static bool is_over(const task *t, int64_t now)
+static bool is_spent(const task *t, int64_t now)
 {
     if (t->budget_ns == INT64_MAX) return false;
     return budget__cpu_ns(t) > t->budget_ns + (now - t->budget_from_ns) / HOST_BUDGET_SHARE;
@@ -287,7 +289,7 @@ int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind)
  * its end is the end of those inside. */
 static void check(lua_State *L, task *t, int64_t now)
 {
-    if (is_over(t, now)) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
+    if (is_spent(t, now)) budget__condemn(L, t, t->condemned ? t->condemned : ERR_BUDGET);
     if (t->cancelled && now > t->cancel_at_ns && t->phase == PHASE_BODY) budget__condemn(L, t, ERR_CANCELLED);
     if (!t->box) return;
     int64_t cpu = budget__cpu_ns(t);
@@ -321,7 +323,7 @@ void budget__look(lua_State *L)
     if (budget__doomed(t)) budget__rethrow(L, t);
     /* Nothing can be collected in slices here. So far it may go, since what it holds may be garbage of before. */
     box_frame *b = t->box;
-    if (b && !budget__condemned(t) && b->account->used > b->account->max + b->account->max / 4)
+    if (b && !budget__condemned(t) && (b->big || b->account->used > b->account->max + b->account->max / 4))
         budget__condemn_box(L, b, ERR_NO_MEMORY);
     int64_t now = mono_ns();
     if (now < atomic_load(&h->slice_end_ns)) return;
@@ -350,38 +352,62 @@ void budget__check_room(lua_State *L, size_t n)
     box_frame *b = t ? t->box : NULL;
     if (!b) return;
     size_t max = b->account->max, used = b->account->used;
-    if (n > max || used > MEM_HARD * max - n) budget__condemn_box(L, b, ERR_NO_MEMORY);
+    if (n > MEM_TEXT_MAX) b->big = n;
+    if (n > MEM_TEXT_MAX || n > max || used > MEM_HARD * max - n) budget__condemn_box(L, b, ERR_NO_MEMORY);
 }
 
-void budget__over_memory(host *h)
+void budget__look_at_memory(host *h)
 {
-    if (!h->cur || !h->running || budget__condemned(h->running)) return;
-    h->mem_over = true;
+    if (!h->cur || !h->running) return;
     h->poll = 1;
     lua_sethook(h->cur->L, budget__hook, LUA_MASKCOUNT, 1);
 }
 
-/* The call of a box under way has more than it may. Much of it may be garbage, which is not looked for until the heap
- * has grown as a whole: so it is looked for now, in slices between which the others have their turn. What is still too
- * much after a whole collection (one that was under way already, and one more) ends the call. */
+static bool is_over(const task *t) { return t->box && !budget__condemned(t) && memory__over(t->box->account); }
+
+/* Has the hook to collect before the script goes on? */
+static bool is_to_collect(const host *h, const task *t) { return h->gc_held || is_over(t); }
+
+/* Collects for a script that owes it for a large block, or whose call has more memory than it may: much of that may be
+ * garbage, which is not looked for until the heap has grown as a whole. It is done in steps, and the script stands
+ * still until they are done, while the others have their turn. A call that has too much all the same after a whole
+ * collection (one that was under way already, and one more) ends. */
 static void relieve(lua_State *L, host *h, task *t)
 {
     box_frame *b = t->box;
-    if (budget__condemned(t) || !memory__over(b->account)) {
-        b->cycles = 0;
-        h->mem_over = false;
-        return;
-    }
     int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID), now = mono_ns();
-    if (lua_gc(L, LUA_GCSTEP, 0) != 0) b->cycles++; /* a basic step, however far off the next collection is */
-    /* Not at each instruction: beneath a deep recursion it takes a millisecond to set. */
-    lua_sethook(L, budget__hook, LUA_MASKCOUNT, HOOK_COUNT);
+    while (is_to_collect(h, t)) {
+        bool over = is_over(t), ended = collect__step(h, L);
+        if (over && ended) b->cycles++;
+        if ((over && b->cycles >= GC_CYCLES) || mono_ns() >= atomic_load(&h->slice_end_ns)) break;
+    }
     t->use.cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
     h->resumed_ns += mono_ns() - now;
-    if (b->cycles >= GC_CYCLES && memory__over(b->account)) {
+    if (!b) return;
+    if (!is_over(t)) {
+        b->cycles = 0;
         h->mem_over = false;
+    } else if (b->cycles >= GC_CYCLES) {
         budget__condemn_box(L, b, ERR_NO_MEMORY);
     }
+}
+
+/* What a call of a box may not have at all. */
+static void check_shape(lua_State *L, host *h, const task *t)
+{
+    lua_Debug ar;
+    bool deeper = h->deeper;
+    h->deeper = false;
+    if (!t->box || budget__condemned(t)) return;
+    if (t->box->big) budget__condemn_box(L, t->box, ERR_NO_MEMORY);
+    if (deeper && lua_getstack(L, DEPTH_MAX, &ar)) luaL_error(L, "stack overflow");
+}
+
+/* Sets the hook of L to each instruction, to each HOOK_COUNT of them, or (0) to none. Setting it walks all calls. */
+static void hook_each(lua_State *L, int count)
+{
+    if (lua_gethookcount(L) == count && (lua_gethook(L) != NULL) == (count != 0)) return;
+    lua_sethook(L, count ? budget__hook : NULL, count ? LUA_MASKCOUNT : 0, count);
 }
 
 void budget__hook(lua_State *L, lua_Debug *ar)
@@ -390,17 +416,23 @@ void budget__hook(lua_State *L, lua_Debug *ar)
     host *h = host_of(L);
     task *t = h->running;
     if (t && h->cur && budget__doomed(t)) budget__rethrow(L, t); /* and the hook stays: so does the next instruction */
-    lua_sethook(L, h->has_timer ? NULL : budget__hook, h->has_timer ? 0 : LUA_MASKCOUNT, h->has_timer ? 0 : HOOK_COUNT);
-    if (t && t->box && h->cur) relieve(L, h, t);
-    if (h->has_timer) {
-        if (!h->tick && !h->mem_over) return;
+    if (!t || !h->cur) {
         h->tick = 0;
+        hook_each(L, h->has_timer ? 0 : HOOK_COUNT);
+        return;
     }
-    if (!t || !h->cur) return;
-    int64_t now = mono_ns();
-    if (now < atomic_load(&h->slice_end_ns)) return;
-    check(L, t, now);
-    if (!host__may_yield(L)) {
+    check_shape(L, h, t);
+    h->tick = 0;
+    if (is_to_collect(h, t)) relieve(L, h, t);
+    bool may_yield = host__may_yield(L), is_late = mono_ns() >= atomic_load(&h->slice_end_ns);
+    /* Where it cannot stand still, a script goes on between the steps. */
+    if (is_to_collect(h, t))
+        hook_each(L, may_yield ? 1 : HOOK_COUNT);
+    else
+        hook_each(L, h->has_timer ? 0 : HOOK_COUNT);
+    if (!is_late) return;
+    check(L, t, mono_ns());
+    if (!may_yield) {
         stuck(L, h, t);
         return;
     }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* host.c: the Lua state: made, collected when idle, closed. */
+/* host.c: the Lua state: made, and closed. */
 #include "host/host.h"
 
 #include <lualib.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "host/host_internal.h"
 #include "host/match.h"
-
-#define GC_PAUSE       140  /* a new cycle starts at 1.4 times what the last one left: small and steady */
-#define IDLE_GC_MS     1500 /* after this long without runnable tasks, what they left is collected */
-#define IDLE_GC_GROWTH ((size_t)128 << 10) /* … if it is worth it: bytes allocated since the last time */
 
 static int l_panic(lua_State *L)
 {
@@ -22,28 +17,12 @@ static int l_panic(lua_State *L)
     return 0; /* Lua aborts */
 }
 
-/* ---- idle collection ---- */
-
-static void collect_when_idle(void *arg)
-{
-    host *h = (host *)arg;
-    int64_t due = h->last_run_ns + (int64_t)IDLE_GC_MS * 1000000;
-    h->gc_timer = NULL;
-    if (mono_ns() < due) { /* not idle: a full collection would hold up whoever is at work */
-        h->gc_timer = loop_timer_at(h->l, due, collect_when_idle, h);
-        return;
-    }
-    lua_gc(h->L, LUA_GCCOLLECT);
-    malloc_trim(0);
-    h->mem_after_gc = h->mem_used;
-}
-
 static bool on_idle(void *arg)
 {
     host *h = (host *)arg;
     bool more = task__run_round(h);
-    if (!h->gc_timer && h->mem_used > h->mem_after_gc + IDLE_GC_GROWTH)
-        h->gc_timer = loop_timer_at(h->l, deadline_in_ms(IDLE_GC_MS), collect_when_idle, h);
+    more = collect__round(h) || more;
+    collect__when_idle(h);
     return more;
 }
 
@@ -65,6 +44,10 @@ static void take_cfg(host *h, const host_cfg *cfg)
 /* Protected: everything here may run out of memory. Argument: the script folder as a light userdata, or NULL. */
 static int l_open(lua_State *L)
 {
+    host *h = host_of(L);
+    collect__install(L);
+    lua_pushliteral(L, "not enough memory");           // dir message    as Lua has it: the same string
+    h->no_memory_ref = luaL_ref(L, LUA_REGISTRYINDEX); // dir
     luaL_openlibs(L);
     err__register(L);
     task__register(L);
@@ -89,7 +72,6 @@ int host_new(loop *l, const host_cfg *cfg, host **out, err *e)
     }
     lua_atpanic(h->L, l_panic);
     *(host **)lua_getextraspace(h->L) = h;
-    lua_gc(h->L, LUA_GCINC, GC_PAUSE, 0, 0);
     lua_pushcfunction(h->L, l_open);                   // fn
     lua_pushlightuserdata(h->L, (void *)cfg->lua_dir); // fn dir
     int status = lua_pcall(h->L, 1, 0, 0);
@@ -128,8 +110,7 @@ void host_free(host *h)
     if (h->n_tasks) log_msg(LOG_WARNING, "lua", "%zu tasks did not end in time", h->n_tasks);
     task__kill_all(h);
     loop_on_idle(h->l, NULL, NULL);
-    loop_timer_del(h->gc_timer);
-    h->gc_timer = NULL;
+    collect__fini(h);
     lua_close(h->L);
     buf_fini(&h->script);
     budget__fini(h);

@@ -32,7 +32,9 @@ typedef struct task_waiter task_waiter;
 
 /* What a call of a box holds of the state's memory, and the box with all of its calls (up). Every block that is
  * allocated while the call runs knows its account, so that whoever frees it gives it back to the right one. */
-#define MEM_HARD 2 /* times its cap: what a call may have until it was looked at */
+#define MEM_HARD      2                 /* times its cap: what a call may have until it was looked at */
+#define MEM_TEXT_MAX  ((size_t)4 << 20) /* bytes of one string, or other object, that a call of a box makes */
+#define MEM_TABLE_MAX ((size_t)4 << 20) /* … of one part of a table, or of a coroutine's stack */
 typedef struct mem_account {
     struct mem_account *up; /* NULL: a box's own */
     size_t used, max;
@@ -48,6 +50,7 @@ typedef struct box_frame {
     int64_t hard_ns;          /* CPU that it may use where it cannot be suspended */
     int64_t held_ns;          /* the longest that it kept the loop, in CPU */
     int cycles;               /* collections that ended while it was over its memory */
+    size_t big;               /* bytes of a block that is more than a call may have in one piece; 0: none */
     err_kind condemned;       /* the error that no pcall inside of it may keep */
     bool doomed;              /* … and its close handlers used up their grace: each instruction fails */
     int n_children;
@@ -103,9 +106,16 @@ struct host {
     lua_State *L;
     host_cfg cfg;
     size_t mem_used;
-    size_t boxes_used; /* … by all boxes */
-    buf script;        /* the text of the script that is being loaded (search.c) */
-    bool mem_over;     /* the running call of a box has more than it may: the hook collects, or ends it */
+    size_t boxes_used;   /* … by all boxes */
+    buf script;          /* the text of the script that is being loaded (search.c) */
+    bool mem_over;       /* the running call of a box has more than it may: the hook collects, or ends it */
+    unsigned calls_made; /* blocks of the size of a call's record */
+    bool deeper;         /* … or a stack may have become large: the hook looks how deep it is */
+    int no_memory_ref;   /* registry: Lua's own message for a lack of memory */
+    /* collection (collect.c) */
+    bool gc_held;   /* the automatic collector is off, until what is owed is paid */
+    size_t gc_owed; /* bytes of large blocks whose share of a collection has not been done yet */
+    size_t gc_next; /* bytes in use at which the next collection begins */
     /* tasks */
     task *tasks;
     size_t n_tasks;
@@ -134,6 +144,7 @@ struct host {
     int exit_code;
     /* idle collection */
     loop_timer *gc_timer;
+    int gc_idle; /* collections to go to the end of, a step a round */
     size_t mem_after_gc;
     int64_t last_run_ns; /* when a task was resumed last */
 };
@@ -169,6 +180,16 @@ bool host__may_yield(lua_State *L);
 void await__cancel(task *t); /* ends the wait under way, if any, and makes t ready */
 void await__drop(task *t);   /* lets go of the finished wait's future */
 
+/* collect.c */
+void collect__install(lua_State *L);
+bool collect__step(host *h, lua_State *L); /* a bounded piece of a collection; true: it came to its end */
+/* A block of n bytes was made while a task runs: its share of a collection is to be done in steps. From the allocator.
+ */
+void collect__owe(host *h, size_t n);
+bool collect__round(host *h);     /* the loop's part: at most one step; true: there is more to do */
+void collect__when_idle(host *h); /* … what is left is collected once nothing has run for a while */
+void collect__fini(host *h);
+
 /* budget.c */
 bool budget__init(host *h);
 void budget__fini(host *h);
@@ -193,9 +214,8 @@ static inline bool budget__condemned(const task *t)
     return false;
 }
 bool budget__doomed(const task *t);
-/* The running call of a box has more memory than it may: has the hook look at it at the next instruction. Callable from
- * the allocator. */
-void budget__over_memory(host *h);
+/* Has the hook look at the memory of what runs at the next instruction. Callable from the allocator. */
+void budget__look_at_memory(host *h);
 void budget__note_place(lua_State *L, box_frame *b); /* where the innermost Lua function of L stands */
 /* For a C function that works for long: throws when the running script has used up its budget, or is cancelled. Free
  * while its slice lasts. */
@@ -211,7 +231,7 @@ static inline bool budget__late(lua_State *L)
     const host *h = host_of(L);
     return h->poll && h->running && h->running->box && budget__spent(L);
 }
-/* Throws when a block of n bytes is more than the call of a box under way may still have. */
+/* Throws when a string of n bytes is more than the call of a box under way may still have. */
 void budget__check_room(lua_State *L, size_t n);
 
 /* memory.c */

@@ -12,11 +12,17 @@
 
 #define OWNER_ROOM  sizeof(mem_account *)
 #define BOXES_SHARE 2 /* all boxes together may hold half of the state's memory */
+#define CALL_BYTES  64
+#define CALLS_LOOK  4096
+#define BIG_BLOCK   ((size_t)128 << 10) /* bytes of a block for which the collector does not work at once */
 
-/* An allocation that fails makes Lua collect the whole heap at one go, which keeps everyone waiting. So a call that
- * passes its cap gets what it asks for, up to MEM_HARD times the cap, and its next instruction is where it is looked
- * at: garbage is collected in slices, and only if it holds too much all the same does it end (budget.c). What a box
- * keeps from call to call, and all boxes together, have no such room: short calls would go on past it. */
+/* An allocation that fails makes Lua collect the whole heap at one go, which keeps everyone waiting. So in a call of a
+ * box none fails as long as it can be helped: a call that passes its cap gets what it asks for, up to MEM_HARD times
+ * the cap, and its next instruction is where it is looked at: garbage is collected in slices, and only if it holds too
+ * much all the same does it end (budget.c). A part of a table, a stack or a buffer may even pass that by its own size,
+ * which is at most double of what was there. An object that is too large (a string, which comes in any size), or for
+ * which there is no room at all, is refused by throwing Lua's own error for a lack of memory from here: that is where
+ * Lua itself would throw it after its collection, since nothing has been changed yet. */
 
 static_assert(OWNER_ROOM == 8, "the address of a block tells whether it has an owner");
 
@@ -74,17 +80,57 @@ bool memory__over(const mem_account *a)
     return over;
 }
 
-/* May the running call have so many bytes more on account a? Past its cap it may, for now. */
-static bool has_room(host *h, const mem_account *a, size_t more)
+/* May the running call have so many bytes more on account a? Past its cap it may, for now; slack: bytes past MEM_HARD
+ * times its cap, and past what a box may keep. */
+static bool has_room(host *h, const mem_account *a, size_t more, size_t slack)
 {
-    if (more > boxes_max(h) || h->boxes_used > boxes_max(h) - more) return false;
-    bool over = false;
+    if (more > boxes_max(h) || h->boxes_used > boxes_max(h) + slack - more) return false;
+    bool over = h->boxes_used + more > boxes_max(h);
     for (; a; a = a->up) {
-        size_t hard = a->up ? a->max * MEM_HARD : a->max;
+        size_t hard = (a->up ? a->max * MEM_HARD : a->max) + slack;
         if (more > hard || a->used > hard - more) return false;
         over = over || a->used + more > a->max;
     }
-    if (over && !h->mem_over) budget__over_memory(h);
+    if (over && !h->mem_over) {
+        h->mem_over = true;
+        budget__look_at_memory(h);
+    }
+    return true;
+}
+
+/* Refuses an object that a call of a box asks for. */
+static void refuse(host *h, size_t n)
+{
+    lua_State *L = h->cur->L;
+    budget__note_place(L, h->running->box);
+    if (n > MEM_TEXT_MAX) h->running->box->big = n;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, h->no_memory_ref);
+    lua_error(L);
+}
+
+/* May this new block be one more level of calls? Lua keeps a record of CALL_BYTES for each (5.4, 64 bits; a few other
+ * blocks have that size too); so each CALLS_LOOK of them the depth is looked at. Deep calls make all that walks them
+ * slow: setting a hook, the collector, growing the stack. */
+static bool is_call(host *h, size_t osize, size_t nsize)
+{
+    return osize == 0 && nsize == CALL_BYTES && ++h->calls_made % CALLS_LOOK == 0;
+}
+
+/* Before a call of a box gets a block that has nsize bytes: false when it may not. is_object: it is a new object of
+ * Lua's, for which an error may be thrown. */
+static bool admit(host *h, const mem_account *mine, size_t osize, size_t nsize, size_t more, bool is_object)
+{
+    bool can_throw = is_object && h->cur;
+    if (can_throw && nsize > MEM_TEXT_MAX) refuse(h, nsize);
+    if (!has_room(h, mine, more, is_object ? 0 : 2 * MEM_TABLE_MAX)) {
+        if (can_throw) refuse(h, nsize);
+        return false;
+    }
+    if (is_object || !h->cur) return true;
+    bool is_big = nsize > MEM_TABLE_MAX, is_deep = is_call(h, osize, nsize);
+    if (is_big) h->running->box->big = nsize;
+    if (is_deep) h->deeper = true;
+    if (is_big || is_deep) budget__look_at_memory(h);
     return true;
 }
 
@@ -105,7 +151,7 @@ static void *new_owned(mem_account *a, size_t n)
 /* A block that grows while a call of a box runs becomes that call's, whoever's it was. */
 static void *take_over(host *h, mem_account *mine, void *p, size_t osize, size_t nsize)
 {
-    void *q = has_room(h, mine, nsize) ? new_owned(mine, nsize) : NULL;
+    void *q = new_owned(mine, nsize);
     if (!q) return NULL;
     mine->refs++;
     charge(h, mine, nsize, 0);
@@ -132,9 +178,23 @@ static void *resize(host *h, void *p, size_t osize, size_t nsize)
     return base ? (char *)base + OWNER_ROOM : p;
 }
 
+/* A block that is new, or grows, or shrinks. */
+static void *provide(host *h, void *p, size_t osize, size_t nsize, bool is_object)
+{
+    bool grows = nsize > osize;
+    mem_account *mine = grows && h->running && h->running->box ? h->running->box->account : NULL;
+    if (mine) {
+        bool own = p && has_owner(p) && owner_of(p) == mine;
+        if (!admit(h, mine, osize, nsize, own ? nsize - osize : nsize, is_object)) return NULL;
+        return own ? resize(h, p, osize, nsize) : take_over(h, mine, p, osize, nsize);
+    }
+    return p ? resize(h, p, osize, nsize) : mem_realloc(NULL, nsize);
+}
+
 void *memory__alloc(void *ud, void *p, size_t osize, size_t nsize)
 {
     host *h = (host *)ud;
+    bool is_object = !p && osize != 0;
     if (!p) osize = 0;
     if (nsize == 0) {
         if (!p) return NULL;
@@ -147,20 +207,16 @@ void *memory__alloc(void *ud, void *p, size_t osize, size_t nsize)
     }
     bool grows = nsize > osize;
     if (grows && h->mem_used + (nsize - osize) > h->cfg.memory_max) return NULL;
-    mem_account *mine = grows && h->running && h->running->box ? h->running->box->account : NULL;
-    void *q;
-    if (mine && !(p && has_owner(p) && owner_of(p) == mine))
-        q = take_over(h, mine, p, osize, nsize);
-    else if (!p)
-        q = mem_realloc(NULL, nsize);
-    else
-        q = !mine || has_room(h, mine, nsize - osize) ? resize(h, p, osize, nsize) : NULL;
+    void *q = provide(h, p, osize, nsize, is_object);
     if (!q) {
         /* Lua collects all garbage and asks once more; if that fails too, this is the only place that is known. */
-        if (mine && h->cur) budget__note_place(h->cur->L, h->running->box);
+        if (grows && h->cur && h->running && h->running->box) budget__note_place(h->cur->L, h->running->box);
         return NULL;
     }
     h->mem_used += nsize - osize;
-    if (h->running && grows) h->running->use.allocated_bytes += nsize - osize;
+    if (h->running && grows) {
+        h->running->use.allocated_bytes += nsize - osize;
+        if (nsize - osize >= BIG_BLOCK) collect__owe(h, nsize - osize);
+    }
     return q;
 }
