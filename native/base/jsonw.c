@@ -73,8 +73,8 @@ static const char escapes[128] = {
 static void put_escape(buf *out, uint8_t b)
 {
     char kind = escapes[b];
-    if (kind == 'u')
-        buf_printf(out, "\\u%04x", b);
+    if (kind == 'u') /* not by buf_printf: a long text may be nothing else */
+        buf_put(out, (const char[6]){'\\', 'u', '0', '0', "0123456789abcdef"[b >> 4], "0123456789abcdef"[b & 15]}, 6);
     else
         buf_put(out, (const char[2]){'\\', kind}, 2);
 }

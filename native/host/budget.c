@@ -331,6 +331,8 @@ void budget__look(lua_State *L)
     stuck(L, h, t);
 }
 
+void host_look(lua_State *L) { budget__poll(host_of(L), L); }
+
 bool budget__spent(lua_State *L)
 {
     host *h = host_of(L);

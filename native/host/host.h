@@ -79,6 +79,10 @@ task_usage task_usage_of(const task *t);
 size_t host_memory(const host *h); /* bytes of the Lua state now */
 size_t host_tasks(const host *h);  /* tasks that have not ended */
 
+/* For a native face that works for long in one call: throws when the running script has used up what it may, or is
+ * cancelled. Cheap; own nothing across it that is not boxed. */
+void host_look(lua_State *L);
+
 /* For a native face: wait for f. push(L, f, arg) pushes the results of a resolved future (and may take the payload) and
  * returns their number; a failed or cancelled one gives nil, err. Takes over the caller's reference to f. Use it as
  * `return host_await(L, f, timeout, push, arg);`. The C function's own arguments are still at their indices when push

@@ -118,9 +118,20 @@ static void note_match(const regex *r, size_t at, bool *found, size_t *start, si
 
 bool regex_find(regex *r, slice text, size_t from, size_t *start, size_t *end)
 {
+    return regex_find_watched(r, text, from, start, end, NULL, NULL);
+}
+
+bool regex_find_watched(regex *r, slice text, size_t from, size_t *start, size_t *end, regex_look_fn look, void *arg)
+{
     bool found = false;
+    size_t work = 0;
     r->now.n = 0;
     for (size_t at = from; at <= text.n; at++) {
+        work += 1 + r->now.n;
+        if (look && work >= REGEX_LOOK_WORK) {
+            work = 0;
+            look(arg);
+        }
         if (!found) add(r, &r->now, 0, at, text, at);
         if (r->now.n == 0) break;
         note_match(r, at, &found, start, end);

@@ -27,4 +27,10 @@ void regex_free(regex *r); /* NULL is fine */
  * byte). The expression holds the scratch memory of the search: one thread at a time. */
 bool regex_find(regex *r, slice text, size_t from, size_t *start, size_t *end);
 
+/* … and calls look(arg) every now and then (each REGEX_LOOK_WORK states that were followed, some 0.1 ms). It may leave
+ * by longjmp: the search holds nothing, and the next one begins afresh. */
+#define REGEX_LOOK_WORK 8192u
+typedef void (*regex_look_fn)(void *arg);
+bool regex_find_watched(regex *r, slice text, size_t from, size_t *start, size_t *end, regex_look_fn look, void *arg);
+
 #endif

@@ -34,6 +34,9 @@ static regex *check(lua_State *L)
     return u->re;
 }
 
+/* Time goes by the program as well as by the text: a search may take seconds. */
+static void look(void *arg) { host_look((lua_State *)arg); }
+
 /* re:find(text, init?) -> first, last (as string.find counts); or nil */
 static int l_find(lua_State *L)
 {
@@ -42,7 +45,7 @@ static int l_find(lua_State *L)
     const char *text = luaL_checklstring(L, 2, &n);
     lua_Integer init = luaL_optinteger(L, 3, 1);
     luaL_argcheck(L, init >= 1 && (size_t)init <= n + 1, 3, "out of the text");
-    if (!regex_find(re, slice_of(text, n), (size_t)init - 1, &start, &end)) {
+    if (!regex_find_watched(re, slice_of(text, n), (size_t)init - 1, &start, &end, look, L)) {
         lua_pushnil(L);
         return 1;
     }
@@ -61,7 +64,8 @@ static int l_gsub(lua_State *L)
     lua_Integer count = 0;
     luaL_Buffer b;
     luaL_buffinit(L, &b);
-    for (; regex_find(re, slice_of(text, n), from, &start, &end); count++) {
+    for (; regex_find_watched(re, slice_of(text, n), from, &start, &end, look, L); count++) {
+        host_look(L);
         luaL_addlstring(&b, text + from, start - from);
         luaL_addlstring(&b, replacement, r_n);
         from = end;

@@ -157,8 +157,6 @@ function M.serve(S, opts)
   })
   if not listener then return nil, err end
   S.registry.on_change(function() listener:forget() end)
-  -- A server makes many short-lived objects beside a steady rest: measured, tools/list costs half the CPU of the incremental collector.
-  collectgarbage("generational")
   local function close()
     endpoint:close()
     S:close()
