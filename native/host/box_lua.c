@@ -548,17 +548,6 @@ static int l_adopt(lua_State *L)
     return 1;
 }
 
-/* native.json_marks() -> the metatables by which lunette.json tells arrays and raw text */
-static int l_json_marks(lua_State *L)
-{
-    lua_createtable(L, 2, 0);                   // list
-    luaL_getmetatable(L, "lunette.json.array"); // list mt
-    lua_rawseti(L, 1, 1);                       // list
-    luaL_getmetatable(L, "lunette.json.raw");   // list mt
-    lua_rawseti(L, 1, 2);                       // list
-    return 1;
-}
-
 /* native.usage() -> bytes that the call under way holds, CPU milliseconds that it has used; nothing outside of a call
  */
 static int l_usage(lua_State *L)
@@ -579,7 +568,7 @@ static int l_held(lua_State *L)
 
 static const luaL_Reg FUNCS[] = {
     {"new", l_new},     {"call", l_call},     {"load", l_load},   {"guards", box__guards},
-    {"clean", l_clean}, {"placed", l_placed}, {"adopt", l_adopt}, {"json_marks", l_json_marks},
+    {"clean", l_clean}, {"placed", l_placed}, {"adopt", l_adopt}, {"json_marks", box__json_marks},
     {"usage", l_usage}, {"held", l_held},     {NULL, NULL}};
 
 static int l_open(lua_State *L)

@@ -104,3 +104,14 @@ int box__guards(lua_State *L)
     lua_pushvalue(L, 1); // known … known
     return 4;
 }
+
+/* native.json_marks() -> the metatables by which lunette.json tells arrays and raw text */
+int box__json_marks(lua_State *L)
+{
+    lua_createtable(L, 2, 0);                   // list
+    luaL_getmetatable(L, "lunette.json.array"); // list mt
+    lua_rawseti(L, 1, 1);                       // list
+    luaL_getmetatable(L, "lunette.json.raw");   // list mt
+    lua_rawseti(L, 1, 2);                       // list
+    return 1;
+}

@@ -242,8 +242,9 @@ bool memory__over(const mem_account *a); /* has it, or what it is part of, more 
 
 /* box_lua.c: sandbox.native, which lunette.sandbox builds on */
 void box__install(lua_State *L);
-int box__guards(lua_State *L); /* native.guards */
-void box__drop_all(task *t);   /* the frames of a task that ended without leaving them */
+int box__guards(lua_State *L);     /* native.guards */
+int box__json_marks(lua_State *L); /* native.json_marks */
+void box__drop_all(task *t);       /* the frames of a task that ended without leaving them */
 
 /* safe.c */
 int safe__handle(lua_State *L);   /* stands between an error and the message handler of xpcall */
