@@ -74,6 +74,11 @@ local KINDS <const> = {
     -- what a thread loses behind its last event that came has no number after it that would tell
     h.ok(l.totalEvents + l.cost.eventsLost >= 0.98 * (12 * 2000 + 8), "counted or told lost: " .. h.json.encode(l.cost))
   end },
+  { module = "activities", mode = "spans", n = 400, check = function(a, did)
+    at_most(did.spans, a.totalActivities, "spans")
+    h.ok(a.totalActivities + a.cost.eventsLost >= 0.98 * did.spans, "counted or told lost: " .. h.json.encode(a.cost))
+    h.eq(a.totalActivities, a.retention.matchingActivities + a.retention.nonMatchingActivities, "all that came are accounted for")
+  end },
   { module = "allocations_sampled", mode = "alloc", n = 100000, check = function(a, did)
     h.ok(a.total.samples > 0 and a.total.bytes < did.bytes, "an estimate of what came: " .. h.json.encode(a.total))
   end },
