@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- redaction: takes secrets out of text that comes from a target, before it is kept, cut or shown. The groups at the end of this
 -- file are built in; the operator adds regular expressions with Diagnostics:RedactionPatterns (see docs/configuration.md).
+local database = require("lunette.redaction.database")
 local generation = require("lunette.generation")
 local headers = require("lunette.redaction.headers")
 local log = require("lunette.log")
@@ -288,7 +289,8 @@ end
 -- In this order: what spans most goes first.
 local GROUPS <const> = {
   pem, jwt, github, function(text) return headers.tokens(text, M.SENSITIVE) end, aws_keys,
-  function(text) return headers.redact(text, M.SENSITIVE) end, assignments, scheme_values, user_info,
+  function(text) return headers.redact(text, M.SENSITIVE) end,
+  function(text) return database.redact(text, M.SQL_LITERAL) end, assignments, scheme_values, user_info,
 }
 
 local custom = {}

@@ -112,6 +112,25 @@ describe("lunette.redaction #unit", function()
     end)
   end
 
+  it("redacts values that error messages of databases repeat", function()
+    for _, text in ipairs {
+      "SQLite Error 1: 'no such column: \"VALUE\" - should this be a string literal in single-quotes?'.",
+      "SQLite Error 1: 'near \"VALUE\": syntax error'.", "unrecognized token: \"VALUE\"", "Incorrect syntax near 'VALUE'.",
+      "Unclosed quotation mark after the character string 'VALUE'.", "Cannot insert. The duplicate key value is (VALUE).",
+      "Conversion failed when converting the nvarchar value 'VALUE' to data type int.", "syntax error at or near \"VALUE\"",
+      "22P02: invalid input syntax for type integer: \"VALUE\"", "Key (email)=(VALUE) already exists.", "Failing row contains (1, VALUE).",
+      "Duplicate entry 'VALUE' for key 'users.email'", "the right syntax to use near 'VALUE' at line 1",
+    } do
+      local got = redaction.redact(text)
+      assert.is_truthy(got:find("<redacted:literal>", 1, true), text)
+      assert.is_nil(got:find("VALUE", 1, true), got)
+      assert.equal(got, redaction.redact(got))
+    end
+    for _, text in ipairs { 'the shop near "Main Street" is open', "no such column: name", "Key (a) is fine", "Duplicate entry" } do
+      assert.equal(text, redaction.redact(text))
+    end
+  end)
+
   it("leaves names alone that only look like those of secrets", function()
     for _, text in ipairs({
       "tokenizer=StandardTokenizer", "max_tokens=4096", "tokens: 123456789", "Unexpected token: identifier", "token count = 123456789",
@@ -166,7 +185,7 @@ describe("lunette.redaction #unit", function()
     redaction.redact("password=" .. ("<a"):rep(100000))
     redaction.redact("http://a:" .. ("b"):rep(200000))
     for _, bit in ipairs { "token=[", "token=a", "token={\"", "sig=a", "Cookie: a", "cookie:[\"", "Authorization: x", "authorization",
-      "pass=",
+      "pass=", "near \"", "no such column: \"", "Key (", "Key (a)=(", "Duplicate entry '",
       "password ->", "://a1", "sk-", "AIza", "xoxb-1 " } do
       redaction.redact(bit:rep(20000))
     end

@@ -14,21 +14,23 @@ internal static class Program
 {
     private static int Main(string[] args)
     {
-        int n = args.Length > 1 ? int.Parse(args[1]) : 12;
+        int n = args.Length > 1 && int.TryParse(args[1], out int given) ? given : 12;
         ILoad? load = args.FirstOrDefault() switch
         {
             "ef" => new EntityFramework(n),
             "sqlclient" => new SqlClientEvents(n),
             "shop" => new WebShop(n),
+            "secrets" => new Secrets(),
             "idle" => new Nothing(),
             _ => null,
         };
         if (load == null)
         {
-            Console.Error.WriteLine("usage: lunette-db ef | sqlclient | shop | idle [NUMBER]\n" +
+            Console.Error.WriteLine("usage: lunette-db ef | sqlclient | shop | secrets | idle [NUMBER]\n" +
                 "  ef N         EF Core on SQLite: a loop that asks N times for what one query could bring, and commands of every sort (12)\n" +
                 "  sqlclient N  the events of Microsoft.Data.SqlClient, written by this program: there is no server (12)\n" +
                 "  shop N       a web server whose N requests each ask the database once, under a span (12)\n" +
+                "  secrets      one secret in every field that can carry one\n" +
                 "Prints READY PID MODE 0. Commands: go, stop, ping, quit.");
             return 2;
         }
