@@ -5,6 +5,7 @@ local ipc = require("lunette.ipc")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local proc = require("lunette.proc")
+local redaction = require("lunette.redaction")
 local sys = require("lunette.sys")
 
 local M = {}
@@ -62,8 +63,11 @@ end
 
 -- ---- records ------------------------------------------------------------------------------------------------------------------
 
+-- A command line without secrets: options may hold passwords, and connection strings.
+local function plain(s) return redaction.redact(sys.utf8_sanitize(s or "")) end
+
 local function cut(s)
-  s = s or ""
+  s = plain(s)
   if #s <= M.MAX_COMMAND_LINE then return s end
   return sys.utf8_cut(s, M.MAX_COMMAND_LINE - 3) .. "..."
 end
@@ -121,7 +125,7 @@ function M.discover()
   return found
 end
 
---- The reachable processes whose command line contains a text, in any letter case.
+--- The reachable processes whose command line, as it is shown, contains a text, in any letter case.
 ---@param found table          what discover gave
 ---@param contains? string
 ---@return table[] endpoints
@@ -129,7 +133,7 @@ function M.filter(found, contains)
   if not contains or contains == "" then return found.reachable end
   local needle, rows = contains:lower(), {}
   for _, endpoint in ipairs(found.reachable) do
-    if (endpoint.info.commandLine or ""):lower():find(needle, 1, true) then rows[#rows + 1] = endpoint end
+    if plain(endpoint.info.commandLine):lower():find(needle, 1, true) then rows[#rows + 1] = endpoint end
   end
   return rows
 end

@@ -18,7 +18,7 @@ local KINDS <const> = {
   { kind = "kestrel", seen = "/landed" },
   { kind = "networking", seen = ".invalid" },
   { kind = "http-phases", seen = "/move" },
-  { kind = "event_source", seen = "Login", more = { providerName = "Lunette-Secrets", unsafeProvider = true } },
+  { kind = "event_source", seen = "Login", more = { providerName = "Lunette-Secrets" } },
   { kind = "catalog", seen = "Lunette-Secrets", more = { providers = { "Lunette-Secrets" } } },
   { kind = "counters", seen = "logins", more = { meters = { "Lunette.Secrets" } } },
 }
@@ -78,7 +78,9 @@ local function planted(skip)
   if built.code == h.SKIP then skip((built.stdout:gsub("%s+$", ""))) end
   h.eq(0, built.code, "tests/targets/db/build.sh: " .. built.stdout .. built.stderr)
   local home = h.scratch()
-  local server <close> = h.server { environment = { HOME = home, TMPDIR = home, XDG_STATE_HOME = home, XDG_RUNTIME_DIR = home } }
+  local server <close> = h.server { environment = {
+    HOME = home, TMPDIR = home, XDG_STATE_HOME = home, XDG_RUNTIME_DIR = home, Diagnostics__EventSourceAllowlist__0 = "Lunette-Secrets",
+  } }
   local target <close> = h.start({ ("%s/db/%s/lunette-db"):format(h.targets, RUNTIME), "secrets", "--password=" .. SECRET }, "db secrets",
     { LUNETTE_TEST_PASSWORD = SECRET, LUNETTE_TEST_CONNECTION = "Server=db;Password=" .. SECRET })
   for first = 1, #KINDS, AT_ONCE do

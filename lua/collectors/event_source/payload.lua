@@ -26,7 +26,7 @@ local function about(name)
   local known = secret_names[name]
   if known == nil then
     local plain = redaction.redact(sys.utf8_sanitize(name))
-    local head = plain:sub(1, 96)
+    local head = sys.utf8_sanitize(name):sub(1, 96)
     known = { always = changed(head .. "=x"), maybe = changed(head .. "=" .. LOOKS_SECRET), plain = plain }
     if n_names >= 1024 then secret_names, n_names = {}, 0 end
     secret_names[name], n_names = known, n_names + 1

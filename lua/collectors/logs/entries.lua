@@ -2,10 +2,14 @@
 -- Rows of the reducer engine become log entries: without secrets, cut at a character, marked as nothing else than data. And the sums.
 local flat_json = require("collectors.logs.flat_json")
 local memo = require("collectors.memo")
+local payload = require("collectors.event_source.payload")
 local program = require("collectors.logs.program")
+local redaction = require("lunette.redaction")
 local untrusted = require("collectors.untrusted")
 
 local M = {}
+
+local MIN_SECRET <const> = 3 -- bytes of a value that is looked for in a message
 
 M.MAX_NAME = 256 -- bytes of a category, the name of an event, the type of an exception
 local TEMPLATE <const> = "{OriginalFormat}"
@@ -43,6 +47,25 @@ local function member(object, name, bytes)
   return untrusted.clean(value, bytes, not whole and 0 or nil)
 end
 
+-- A text without the values of arguments whose names are those of secrets: within the message nothing else tells what they are.
+local function without_arguments(text, arguments)
+  if type(text) ~= "string" then return text end
+  for _, m in ipairs(flat_json.members(arguments)) do
+    local name, value, whole = m[1], m[2], m[3]
+    if #value >= MIN_SECRET and name ~= TEMPLATE and payload.text(value, name) == redaction.SENSITIVE then
+      if not whole then value = value:gsub("%.%.%.$", "") end
+      local from = 1
+      while #value >= MIN_SECRET do
+        local at, last = text:find(value, from, true)
+        if not at then break end
+        text = text:sub(1, at - 1) .. redaction.SENSITIVE .. (whole and text:sub(last + 1) or "") -- of a cut one the rest is not known
+        from = at + #redaction.SENSITIVE
+      end
+    end
+  end
+  return text
+end
+
 ---@param row table                 of the program
 ---@param asked LogsAsked
 ---@param scopes table?             collectors.logs.scopes; nil: without exceptions and scopes
@@ -53,7 +76,9 @@ function M.entry(row, asked, scopes, seen)
   local entry = {
     at_ns = row.at, level = row.level, category = name_of(row.category, row_max, seen) or "", event_id = row.id or 0,
     event_name = name_of(row.name, row_max, seen), trace_id = id_of(row.trace), span_id = id_of(row.span),
-    message = row.message and untrusted.clean(row.message, asked.bytes, row_max) or member(row.arguments, TEMPLATE, asked.bytes) or "",
+    message = row.message
+      and untrusted.clean(without_arguments(row.message, row.arguments), asked.bytes, row_max)
+      or member(row.arguments, TEMPLATE, asked.bytes) or "",
   }
   if not scopes then return entry end
   entry.scopes = scopes:around(row.activity)

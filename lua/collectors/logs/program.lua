@@ -14,7 +14,7 @@ M.MAX_SCOPES = 20000    -- begun scopes that messages may belong to: the newest
 local TEXT_LEAST <const>, TEXT_MOST <const> = 4096, 65536 -- an event has at most 64 KB
 local TEXT_MORE <const> = 2048 -- beyond what is shown, so that a secret at its end is seen whole
 local RESERVED <const> = 0xf00000000000 -- the bits that every EventSource sets for itself
-local FORMATTED <const>, JSON <const> = 0x4, 0x8
+local JSON <const> = 0x8
 local TPL <const> = { name = "System.Threading.Tasks.TplEventSource", keywords = 0x80, level = 4 } -- scopes follow tasks by its ids
 local VERBOSE <const> = 5
 
@@ -57,7 +57,7 @@ local ROW <const> = {
   at = "@unix", level = "Level", category = "LoggerName", id = "EventId", name = "EventName", message = "FormattedMessage",
   activity = "@activity", trace = "ActivityTraceId", span = "ActivitySpanId",
 }
-local JSON_ROW <const> = { exception = "ExceptionJson", arguments = "if(FormattedMessage == null, ArgumentsJson, null)" }
+local JSON_ROW <const> = { exception = "ExceptionJson", arguments = "ArgumentsJson" }
 
 -- Counts and rows of one kind of message event.
 local function of_kind(on, where, kept)
@@ -97,14 +97,14 @@ end
 function M.new(asked)
   local where = ("Level >= %d and Level <= 5 and %s"):format(M.level_of(asked.level), globs.where("lower(LoggerName)", asked.categories))
   local keep = { alive = probe.count { on = "any" } }
-  if asked.recorded or not asked.detail then keep.formatted = of_kind("formatted", where, asked.kept) end
-  if asked.recorded or asked.detail then keep.json = of_kind("json", where, asked.kept) end
+  if asked.recorded then keep.formatted = of_kind("formatted", where, asked.kept) end
+  keep.json = of_kind("json", where, asked.kept) -- its arguments have names, which tell what in the message is a secret
   if asked.detail then
     keep.scopes = probe.last(M.MAX_SCOPES, { activity = "@activity", related = "@related", arguments = "ArgumentsJson" }, { on = "scope" })
   end
   local providers = {
     {
-      name = M.PROVIDER, keywords = RESERVED | (asked.detail and JSON or FORMATTED), level = VERBOSE,
+      name = M.PROVIDER, keywords = RESERVED | JSON, level = VERBOSE,
       args = ('FilterSpecs="%s"'):format(M.filter(asked.categories, asked.level)),
     },
   }

@@ -30,8 +30,8 @@ describe("collectors.event_source.payload #unit", function()
       list = { { Key = "token=hunter2hunter2", Value = "x" } },
     }
     assert.is_nil(json.encode(p):find("hunter2", 1, true), json.encode(p))
-    assert.equal("1", p["password=" .. SECRET])
-    assert.equal('{"Bearer <redacted:sensitive>":{"<redacted:sensitive>":2}}', p.nested)
+    assert.equal(SECRET, p["password=" .. SECRET])
+    assert.equal('{"Bearer <redacted:sensitive>":{"<redacted:sensitive>":"<redacted:sensitive>"}}', p.nested)
   end)
 
   it("takes a text under a doubtful name for a secret only when it looks like one", function()

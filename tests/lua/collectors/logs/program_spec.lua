@@ -17,9 +17,9 @@ describe("collectors.logs.program", function()
     assert.equal("*:Error", program.filter({ "a;b", "c:d" }, "Error"))
   end)
 
-  it("asks for plain messages at Summary, for JSON and the ids of scopes above", function()
+  it("asks for messages with the names of their arguments, and for the ids of scopes above Summary", function()
     local plain, detail = asked(), asked { detail = true }
-    assert.same({ 1, 0x4, 5 }, { #plain, plain[1].keywords & 0xff, plain[1].level })
+    assert.same({ 1, 0x8, 5 }, { #plain, plain[1].keywords & 0xff, plain[1].level })
     assert.same({ 0x8, "System.Threading.Tasks.TplEventSource", 0x80 }, { detail[1].keywords & 0xff, detail[2].name, detail[2].keywords })
     assert.equal('FilterSpecs="*:Information"', plain[1].args)
   end)
