@@ -314,7 +314,7 @@ function Server:request(method, params, options)
     "-H", "Accept: application/json, text/event-stream", "-H", "MCP-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: " .. method,
     "-H", "Authorization: Bearer " .. (options.token or self.token), "--data-binary", "@-", ("http://127.0.0.1:%d/mcp"):format(self.port),
   }
-  local name = params.name or params.taskId
+  local name = params.name or params.uri or params.taskId
   if name then table.move({ "-H", "Mcp-Name: " .. name }, 1, 2, #argv + 1, argv) end
   local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
   if not done then return nil, err end

@@ -6,7 +6,7 @@ local h = require("harness")
 
 local SECRET <const> = "hunter2Lunette0123456789abcdef"
 local RUNTIME <const> = "net10.0"
-local SECONDS <const> = 12
+local SECONDS <const> = 9
 -- What each kind is asked for; `seen` is in its answers, so that its silence is no proof.
 local KINDS <const> = {
   { kind = "db", seen = "UPDATE Posts" },
@@ -22,7 +22,7 @@ local KINDS <const> = {
   { kind = "catalog", seen = "Lunette-Secrets", more = { providers = { "Lunette-Secrets" } } },
   { kind = "counters", seen = "logins", more = { meters = { "Lunette.Secrets" } } },
 }
-local AT_ONCE <const> = 4
+local AT_ONCE <const> = 6
 local PROCESS_VIEWS <const> = { "list", "info", "capabilities", "resources", "container", "preflight" }
 
 local function none(what, value)

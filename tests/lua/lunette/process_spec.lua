@@ -36,6 +36,15 @@ describe("lunette.process", function()
     }, process.list()[1])
   end)
 
+  it("shows, and is searched by, a command line without its secrets", function()
+    local p = fake.process { pid = 20 }
+    p.info.commandLine = "/app/App --db-password hunter2 Server=a;Password=hunter2;"
+    local process = on { p }
+    assert.equal("/app/App --db-password <redacted:sensitive> Server=a;Password=<redacted:sensitive>;", process.list()[1].commandLine)
+    assert.equal(0, #process.list("hunter2"))
+    assert.equal(1, #process.list("--DB-password"))
+  end)
+
   it("cuts a command line that is too long for an answer between characters", function()
     local p = fake.process { pid = 20 }
     p.info.commandLine = ("é"):rep(3000)
