@@ -33,7 +33,7 @@ typedef struct walk {
     uint32_t kind_id;
     bool kind_known, sorted;
     bool same_context, context_kept; /* context is up to date; it is the last row of block->contexts */
-    nt__context context;
+    nt_context context;
     nt__block *block; /* holds the bytes while events wait; NULL: nothing may wait */
     nt__thread *capture_slot, *thread_slot;
 } walk;
@@ -198,7 +198,7 @@ static int make_context(walk *w)
 {
     nt_reader *r = w->r;
     int rc = 0;
-    w->context = (nt__context){w->thread, r->trace.pid, w->activity, w->related, w->processor, w->labels};
+    w->context = (nt_context){w->thread, r->trace.pid, w->activity, w->related, w->processor, w->labels};
     w->same_context = true;
     w->context_kept = false;
     if (!w->v6) return 0;
@@ -221,19 +221,19 @@ static inline int wait_turn(walk *w, nt__thread *capture, const uint8_t *payload
         b->contexts[b->n_contexts++] = w->context;
         w->context_kept = true;
     }
-    b->events[b->n] = (nt__waiting){.ts = (int64_t)w->ts,
-                                    .payload = (uint32_t)(payload - b->bytes),
-                                    .payload_size = w->payload_size,
-                                    .kind = w->kind->index,
-                                    .stack = w->stack,
-                                    .seq = w->seq,
-                                    .context = b->n_contexts - 1};
+    b->events[b->n] = (nt_waiting){.ts = (int64_t)w->ts,
+                                   .payload = (uint32_t)(payload - b->bytes),
+                                   .payload_size = w->payload_size,
+                                   .kind = w->kind->index,
+                                   .stack = w->stack,
+                                   .seq = w->seq,
+                                   .context = b->n_contexts - 1};
     return nt__queue(w->r, capture, b);
 }
 
 static int give(walk *w, nt__thread *capture, const uint8_t *payload)
 {
-    const nt__context *c = &w->context;
+    const nt_context *c = &w->context;
     nt_event ev = {.kind = w->kind,
                    .payload = slice_of(payload, w->payload_size),
                    .ts = (int64_t)w->ts,
@@ -387,7 +387,7 @@ static void take_steady(walk *w)
     nt_kind *k = w->kind;
     uint32_t seq = w->seq, context = b->n_contexts - 1;
     uint32_t most = nt__waiting_max(r) < b->cap_events ? nt__waiting_max(r) : b->cap_events;
-    nt__waiting *to = b->events + b->n, *const full = b->events + most;
+    nt_waiting *to = b->events + b->n, *const full = b->events + most;
     nt_kind *const *const by_id = r->by_id;
     const uint32_t n_by_id = r->n_by_id;
     while (to < full) {
@@ -399,13 +399,13 @@ static void take_steady(walk *w)
             if (!other || other->muted || n.id == 0) break;
             k = other;
         }
-        *to++ = (nt__waiting){.ts = (int64_t)n.ts,
-                              .payload = (uint32_t)(next - b->bytes),
-                              .payload_size = (uint32_t)n.size,
-                              .kind = k->index,
-                              .stack = (uint32_t)n.stack,
-                              .seq = ++seq,
-                              .context = context};
+        *to++ = (nt_waiting){.ts = (int64_t)n.ts,
+                             .payload = (uint32_t)(next - b->bytes),
+                             .payload_size = (uint32_t)n.size,
+                             .kind = k->index,
+                             .stack = (uint32_t)n.stack,
+                             .seq = ++seq,
+                             .context = context};
         k->count++;
         s = n;
         p = next + n.size;
@@ -483,7 +483,7 @@ int nt__event_block(nt_reader *r, const uint8_t *p, size_t n, int64_t at, nt__bl
         rc = walk_blobs(&w, flags & 1);
     }
     if (w.block) {
-        nt__queue_charge(r, w.block, w.block->n * sizeof(nt__waiting) + w.block->n_contexts * sizeof(nt__context));
+        nt__queue_charge(r, w.block, w.block->n * sizeof(nt_waiting) + w.block->n_contexts * sizeof(nt_context));
         nt__block_release(r, w.block);
     }
     return rc;

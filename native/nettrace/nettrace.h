@@ -231,6 +231,59 @@ typedef struct nt_event {
 } nt_event;
 #define NT_NO_PROCESSOR UINT32_MAX
 
+/* Events that were put in order in time and follow one another, all of one capture thread, for nt_sink.run. What it
+ * holds is the reader's business: nt_run_next takes the events out. */
+typedef struct nt_context { /* what changes seldom from event to event: many waiting events share a row */
+    uint64_t thread;
+    int64_t pid;
+    const uint8_t *activity, *related;
+    uint32_t processor, labels;
+} nt_context;
+typedef struct nt_waiting { /* as small as it goes: a tenth of a second of events should fit a processor's cache */
+    int64_t ts;
+    uint32_t payload, payload_size; /* offset in the block's bytes */
+    uint32_t kind, stack, seq;
+    uint32_t context; /* row of the block's contexts */
+} nt_waiting;
+typedef struct nt_run {
+    const nt_waiting *at, *end;
+    int64_t until; /* time of the last one that may be taken */
+    const uint8_t *bytes;
+    const nt_context *contexts;
+    nt_kind *const *kinds;
+    int64_t last_ts;
+    uint64_t n_late; /* taken with a time below an earlier one */
+    uint32_t context;
+    nt_event event;
+} nt_run;
+/* The next event into run->event, good until the next call or the callback's end. False: none is left. */
+static inline bool nt_run_next(nt_run *run)
+{
+    const nt_waiting *w = run->at;
+    nt_event *ev = &run->event;
+    if (w == run->end || w->ts > run->until) return false;
+    run->at = w + 1;
+    if (__builtin_expect(w->context != run->context, 0)) {
+        const nt_context *c = &run->contexts[run->context = w->context];
+        ev->thread = c->thread;
+        ev->pid = c->pid;
+        ev->activity = c->activity;
+        ev->related = c->related;
+        ev->processor = c->processor;
+        ev->labels = c->labels;
+    }
+    ev->kind = run->kinds[w->kind];
+    ev->payload = (slice){run->bytes + w->payload, w->payload_size};
+    ev->ts = w->ts;
+    ev->stack = w->stack;
+    ev->seq = w->seq;
+    if (__builtin_expect(w->ts < run->last_ts, 0))
+        run->n_late++;
+    else
+        run->last_ts = w->ts;
+    return true;
+}
+
 /* V6: what a label list adds to its events. Zero or -1 where it says nothing; slices borrowed until the next sequence
  * point. */
 typedef struct nt_labels {
@@ -259,6 +312,9 @@ typedef struct nt_sink {
     int (*trace)(void *arg, const nt_trace *t);
     int (*kind)(void *arg, nt_kind *k); /* once for each kind, before its first event; may set k->muted, k->user */
     int (*event)(void *arg, const nt_event *ev);
+    /* Instead of `event` for those that had to wait for their turn, which are nearly all: takes them one by one, at
+     * least one. What it leaves comes again. */
+    int (*run)(void *arg, nt_run *run);
     int (*thread)(void *arg, const nt_thread *t); /* V6 */
     int (*lost)(void *arg, uint64_t thread, uint64_t events);
     int (*sequence_point)(void *arg, int64_t ts);

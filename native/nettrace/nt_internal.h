@@ -19,28 +19,12 @@ typedef struct nt__thread {
     struct nt__thread *older, *newer; /* V4: in order of last use; free threads are linked by older */
 } nt__thread;
 
-/* What changes seldom from event to event: many waiting events share a row. */
-typedef struct nt__context {
-    uint64_t thread;
-    int64_t pid;
-    const uint8_t *activity, *related;
-    uint32_t processor, labels;
-} nt__context;
-
-/* A waiting event, as small as it goes: a tenth of a second of events should fit a processor's cache. */
-typedef struct nt__waiting {
-    int64_t ts;
-    uint32_t payload, payload_size; /* offset in the block's bytes */
-    uint32_t kind, stack, seq;
-    uint32_t context; /* row of the block's contexts */
-} nt__waiting;
-
 /* Events that wait keep the block that holds their bytes. */
 typedef struct nt__block {
     uint8_t *bytes;
     size_t cap;
-    nt__waiting *events; /* the waiting ones, in the block's order */
-    nt__context *contexts;
+    nt_waiting *events; /* the waiting ones, in the block's order */
+    nt_context *contexts;
     uint32_t n, cap_events, n_contexts, cap_contexts;
     uint32_t live; /* runs that wait, and the parser */
     size_t charge; /* of queued_bytes */

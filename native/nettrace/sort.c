@@ -139,35 +139,34 @@ static void remove_top(nt_reader *r)
     if (t->removed) nt__thread_drained(r, t);
 }
 
-static inline void set_context(nt_event *ev, const nt__context *c)
+/* Every event of the run by itself. */
+static int take_each(nt_reader *r, nt_run *run)
 {
-    ev->thread = c->thread;
-    ev->pid = c->pid;
-    ev->activity = c->activity;
-    ev->related = c->related;
-    ev->processor = c->processor;
-    ev->labels = c->labels;
+    int rc = 0;
+    while (rc == 0 && nt_run_next(run))
+        rc = r->sink.event(r->arg, &run->event);
+    return rc;
 }
 
 /* Delivers a run's events up to the time bound, at least one. */
 static int drain_run(nt_reader *r, const nt__thread *t, nt__run *run, int64_t bound)
 {
     const nt__block *b = run->block;
-    const nt__waiting *w = &b->events[run->at], *end = &b->events[run->end];
-    nt_event ev = {.capture_thread = t->tid};
-    uint32_t context = UINT32_MAX;
-    do {
-        if (w->context != context) set_context(&ev, &b->contexts[context = w->context]);
-        ev.kind = r->kinds[w->kind];
-        ev.payload = slice_of(b->bytes + w->payload, w->payload_size);
-        ev.ts = w->ts;
-        ev.stack = w->stack;
-        ev.seq = w->seq;
-        run->at++;
-        int rc = nt__deliver(r, &ev);
-        if (rc < 0) return rc;
-    } while (++w < end && w->ts <= bound);
-    return 0;
+    nt_run some = {.at = b->events + run->at,
+                   .end = b->events + run->end,
+                   .until = bound,
+                   .bytes = b->bytes,
+                   .contexts = b->contexts,
+                   .kinds = r->kinds,
+                   .last_ts = r->last_ts,
+                   .context = UINT32_MAX,
+                   .event = {.capture_thread = t->tid}};
+    if (some.at->ts > bound) some.until = some.at->ts;
+    int rc = r->sink.run ? r->sink.run(r->arg, &some) : take_each(r, &some);
+    run->at = (uint32_t)(some.at - b->events);
+    r->last_ts = some.last_ts;
+    if (!r->opt.stream_order) r->stats.out_of_order += some.n_late;
+    return rc ? nt__cancelled(r) : 0;
 }
 
 static void pop_run(nt_reader *r, nt__thread *t)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* engine.c: runs events through the compiled program. */
-#include "probe/engine.h"
+#include "probe/hot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -217,7 +217,7 @@ static void run_stats(pctx *c, const pnode *n, uint8_t *s) { stats_add((pstats *
 static void run_quantiles(pctx *c, const pnode *n, uint8_t *s)
 {
     double d;
-    if (pv_number(probe__value(c, n->e), &d)) probe__sketch_add(c->p, (psketch **)s, d);
+    if (pv_number(probe__value(c, n->e), &d)) probe__sketch_put(c->p, (psketch **)s, d);
 }
 
 static void run_distinct(pctx *c, const pnode *n, uint8_t *s)
@@ -244,58 +244,100 @@ prunner probe__runner(probe_op op)
     return runners[op];
 }
 
-static __attribute__((noinline)) bool holds(pctx *c, const px *where) { return pv_true(probe__value(c, where)); }
-
 static void run_where(pctx *c, const pnode *n, uint8_t *state)
 {
-    if (holds(c, n->where)) n->run(c, n, state);
+    if (probe__holds(c, n->where)) n->run(c, n, state);
 }
 
-/* Runs a node whose event it is. */
-static inline void run_node(pctx *c, const pnode *n, uint8_t *state)
-{
-    if (n->op == PROBE_COUNT && !n->where)
-        ++*(uint64_t *)state;
-    else if (!n->where || holds(c, n->where))
-        n->run(c, n, state);
-}
-
-void probe__run_all(pctx *c, const pblock *b, uint8_t *state)
-{
-    uint64_t on = c->kind->on;
-    for (const pnode *n = b->node, *end = n + b->n; n < end; n++)
-        if (n->on & on) run_node(c, n, state + n->offset);
-}
+void probe__run_all(pctx *c, const pblock *b, uint8_t *state) { probe__run_here(c, b, state); }
 
 /* An event that may end the window. */
 static __attribute__((noinline)) void look_for_the_end(probe *p, const probe_kind *k)
 {
     if (p->finished || !(p->finish_on & k->on)) return;
-    if (p->finish_where && !pv_true(probe__value(&p->ctx, p->finish_where))) return;
+    if (p->finish_where && !probe__holds(&p->ctx, p->finish_where)) return;
     if (--p->finish_left == 0) p->finished = true;
+}
+
+/* The key that a node of the top has in an event; false: the payload ends before it. */
+static inline bool key_of(const ptop *t, const nt_event *ev, int64_t *key)
+{
+    const size_t end = (size_t)t->key_at + (t->key == PF_I64 ? 8 : 4);
+    const uint8_t *at = ev->payload.p + t->key_at;
+    if (t->key == PF_THREAD) {
+        *key = (int64_t)ev->thread;
+        return true;
+    }
+    if (UNLIKELY(end > ev->payload.n)) return false;
+    *key = t->key == PF_I32   ? (int32_t)probe__load32(at)
+           : t->key == PF_U32 ? probe__load32(at)
+                              : (int64_t)probe__load64(at);
+    return true;
+}
+
+/* One event, which c has already. */
+static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k)
+{
+    ppair *pair;
+    int64_t key;
+    c->kind = k;
+    c->has_time = false;
+    p->scratch_n = 0;
+    p->order++;
+    for (const ptop *t = k->top; t->op != PT_END; t++) {
+        switch ((ptop_op)t->op) {
+        case PT_START:
+            pair = *(ppair **)(void *)t->state;
+            if (LIKELY(pair && pair->used < pair->limit && key_of(t, c->ev, &key))) {
+                probe__begin_number(c, t->node, pair, key);
+                continue;
+            }
+            break;
+        case PT_STOP:
+            pair = *(ppair **)(void *)t->state;
+            if (LIKELY(pair && pair->cap && key_of(t, c->ev, &key))) {
+                probe__end_number(c, t->node, pair, key, t->state + sizeof pair, true);
+                continue;
+            }
+            break;
+        case PT_RING:
+            if (LIKELY(probe__ring_put(c, t->node, (prows *)(void *)t->state))) continue;
+            break;
+        case PT_RUN:
+        case PT_END: break;
+        }
+        t->run(c, t->node, t->state);
+    }
+    if (UNLIKELY(p->finish_on != 0)) look_for_the_end(p, k);
+}
+
+static inline void enter(pctx *c, const nt_reader *r, const nt_event *ev)
+{
+    c->ev = ev;
+    c->start = NULL;
+    c->paired = false;
+    if (LIKELY(c->reader == r)) return;
+    c->reader = r;
+    c->trace = nt_trace_info(r);
 }
 
 void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
 {
+    enter(&p->ctx, r, ev);
+    run_event(p, &p->ctx, k);
+}
+
+bool probe_events(probe *p, const nt_reader *r, nt_run *run, const atomic_bool *quiet, int64_t *latest)
+{
     pctx *c = &p->ctx;
-    if (__builtin_expect(++c->stamp == 0, 0)) { /* the number went round: nothing in the cache may look new */
-        for (uint32_t i = 0; i < p->n_field; i++)
-            p->cell[i].stamp = 0;
-        c->stamp = 1;
+    while (nt_run_next(run)) {
+        const probe_kind *k = ((const probe_use *)run->event.kind->user)->only;
+        if (UNLIKELY(!k || atomic_load_explicit(quiet, memory_order_relaxed))) return true;
+        if (run->event.ts > *latest) *latest = run->event.ts;
+        enter(c, r, &run->event);
+        run_event(p, c, k);
     }
-    c->kind = k;
-    c->ev = ev;
-    c->start = NULL;
-    c->paired = c->has_time = false;
-    if (__builtin_expect(c->reader != r, 0)) {
-        c->reader = r;
-        c->trace = nt_trace_info(r);
-    }
-    p->scratch_n = 0;
-    p->order++;
-    for (const ptop *t = k->top; t->run; t++)
-        t->run(c, t->node, t->state);
-    if (p->finish_on) look_for_the_end(p, k);
+    return false;
 }
 
 /* ---- kinds of events --------------------------------------------------------------------------------------------- */
@@ -309,12 +351,32 @@ static bool alias_is(const palias *a, const nt_kind *k)
     return slice_eq_str(a->event, "*") || slice_eq(a->event, k->display) || slice_eq(a->event, k->name);
 }
 
-/* What runs a node of the top for events of a kind. */
-static prunner runner_of(const pnode *n, uint64_t on)
+/* Where a pair's key is in events of a kind, when it is one whole number of a known place; else PF_NONE. */
+static uint8_t place_of_key(const pcolumns *by, const probe_kind *k, uint32_t *at)
 {
-    if (n->where) return run_where;
-    if (n->op != PROBE_PAIR || (n->start & on && n->stop & on)) return n->run;
-    return n->start & on ? probe__pair_start : probe__pair_stop;
+    const px *x = by->e[0];
+    if (by->n != 1) return PF_NONE;
+    if (x->op == PX_THREAD) return PF_THREAD;
+    if (x->op != PX_FIELD || k->place[x->ref].how < PF_I32) return PF_NONE;
+    *at = k->place[x->ref].offset;
+    return k->place[x->ref].how;
+}
+
+/* What runs a node of the top for events of a kind. */
+static ptop top_of(const pnode *n, const probe_kind *k, uint8_t *state)
+{
+    ptop t = {.op = PT_RUN, .run = n->run, .node = n, .state = state};
+    if (n->where) {
+        t.run = run_where;
+    } else if (n->op == PROBE_LAST && n->lazy && !(k->lacks & n->field_bits)) {
+        t.op = PT_RING;
+    } else if (n->op == PROBE_PAIR && !(n->start & k->on && n->stop & k->on)) {
+        const bool start = n->start & k->on;
+        t.run = start ? probe__pair_start : probe__pair_stop;
+        t.key = place_of_key(!start && n->by_stop.n ? &n->by_stop : &n->by, k, &t.key_at);
+        if (t.key != PF_NONE) t.op = start ? PT_START : PT_STOP;
+    }
+    return t;
 }
 
 probe_kind *probe_bind(probe *p, const nt_kind *k)
@@ -337,10 +399,6 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
     b->on = on;
     b->kind = k;
     ptop *top = b->top = (ptop *)(b + 1);
-    for (uint32_t i = 0; i < n_top; i++) {
-        const pnode *node = &p->keep.node[i];
-        if (node->on & on) *top++ = (ptop){runner_of(node, on), node, p->state + node->offset};
-    }
     b->missing = (uint64_t *)(b->top + n_top + 1); /* behind the end mark, which is zero */
     b->index = (int32_t *)(b->missing + n);
     b->place = (pplace *)(b->index + n);
@@ -351,6 +409,10 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t t = 0; t < n && b->place[i].how == PF_BEHIND_TEXT; t++)
             if (b->place[t].how == PF_TEXT16 && b->place[t].offset == b->place[i].offset) b->place[i].text = t;
+    for (uint32_t i = 0; i < n_top; i++) {
+        const pnode *node = &p->keep.node[i];
+        if (node->on & on) *top++ = top_of(node, b, p->state + node->offset);
+    }
     p->kind[p->n_kind++] = b;
     return b;
 }

@@ -102,22 +102,23 @@ struct pnode {
     uint32_t offset; /* of its state in the block of its parent */
     uint8_t op;      /* probe_op */
     bool nested, open;
+    bool lazy; /* last: its rows can be made from the event alone */
+    const px *e, *weight;
+    pblock kids;
+    const px *pair_where;
+    pcolumns by, by_stop, captured; /* captured: what a pair keeps of a start; the open row's columns first */
+    pcolumns row;
+    uint32_t n, max, top, depth, each;
     uint32_t *fields, n_fields; /* lazy: of its expressions */
     uint64_t field_bits;        /* all of them, as probe__field_bit says */
-    bool lazy;                  /* last: its rows can be made from the event alone */
-    const px *e, *weight, *pair_where;
-    pcolumns row, by, by_stop;
-    uint64_t start, stop; /* pair */
-    uint32_t open_rows;   /* pair: how many of the open ones are shown */
-    pcolumns captured;    /* pair: what of a start is kept; the open row's columns first */
-    uint32_t n, max, top, depth, each;
+    uint64_t start, stop;       /* pair */
+    uint32_t open_rows;         /* pair: how many of the open ones are shown */
     int64_t every_ns;
     const double *quantiles;
     uint32_t n_quantiles;
     slice *skip;
     uint32_t n_skip;
     slice name;
-    pblock kids;
 };
 
 /* ---- kept rows --------------------------------------------------------------------------------------------------- */
@@ -175,9 +176,19 @@ typedef struct ptimeline ptimeline;
 #define PROBE_NUMBER_KEY 9   /* bytes of a key of one number */
 /* ---- the engine -------------------------------------------------------------------------------------------------- */
 /* How a field is read: most are whole numbers at a place that is known when the kind is first seen. */
-typedef enum pfast { PF_NONE, PF_SLOW, PF_ARGUMENT, PF_TEXT16, PF_BEHIND_TEXT, PF_I32, PF_U32, PF_I64 } pfast;
+typedef enum pfast {
+    PF_NONE,
+    PF_SLOW,
+    PF_ARGUMENT,
+    PF_TEXT16,
+    PF_BEHIND_TEXT,
+    PF_I32,
+    PF_U32,
+    PF_I64,
+    PF_THREAD
+} pfast;
 typedef struct pplace {
-    uint8_t how;                   /* pfast */
+    uint8_t how;                   /* pfast, up to PF_I64 */
     uint8_t number;                /* PF_BEHIND_TEXT: PF_I32, PF_U32 or PF_I64 */
     uint32_t offset, behind, text; /* PF_BEHIND_TEXT: offset is that of the one text before it, then come `behind` bytes
                                     * from its end; text: the field that is that text, or UINT32_MAX.
@@ -187,15 +198,19 @@ typedef struct pplace {
 /* The value of a field in the event with that stamp, and what is known of its texts. */
 typedef struct pcell {
     pv v;
-    uint32_t stamp;
+    uint64_t stamp;   /* the event's number: probe.order then */
     uint16_t symbols; /* how many texts of the field became symbols */
     bool plain;       /* it has too many different ones */
     uint32_t misses;
 } pcell;
 
-/* A node of the top that looks at a kind, and its state. */
+/* A node of the top that looks at a kind, and its state. Those that most events run through have words of their own. */
+typedef enum ptop_op { PT_END, PT_RUN, PT_START, PT_STOP, PT_RING } ptop_op;
 typedef struct ptop {
-    prunner run;
+    uint8_t op;  /* ptop_op */
+    uint8_t key; /* PT_START, PT_STOP: PF_I32, PF_U32 or PF_I64 at key_at of the payload, or PF_THREAD */
+    uint32_t key_at;
+    prunner run; /* does the same as any op, for whatever event */
     const pnode *node;
     uint8_t *state;
 } ptop;
@@ -206,7 +221,7 @@ struct probe_kind {
     int32_t *index; /* of each field of the program in this kind; -1: not there */
     pplace *place;
     uint64_t *missing; /* how often it was asked for nevertheless */
-    ptop *top;         /* up to one without run */
+    ptop *top;         /* up to PT_END */
     uint64_t lacks;    /* which fields of the program are not there, as probe__field_bit says */
 };
 /* Fields as bits; those of many share the last one. */
@@ -255,7 +270,6 @@ typedef struct pctx {
     int64_t duration_ns;
     bool paired;
     bool looking_back; /* at an event that was kept: what it lacks was counted when it came */
-    uint32_t stamp;    /* number of the event, for the cache */
     int64_t time_ns;
     bool has_time;
 } pctx;
@@ -290,7 +304,7 @@ struct probe {
     buf tmp;
     pctx ctx;
     int64_t pointer_size;
-    uint64_t order;
+    uint64_t order;                              /* number of the event, or of the look at a kept one */
     uint64_t key_words[PROBE_KEY_SMALL / 8 + 2]; /* a key of several values, until it is stored */
 };
 #define PROBE_SCRATCH 65536u
@@ -317,6 +331,11 @@ void probe__merge(probe *p, const pblock *b, uint8_t *into, const uint8_t *from)
 static inline int64_t probe__ns(const nt_trace *t, int64_t ts)
 {
     return t->frequency == 1000000000 ? ts - t->sync_ticks : nt_ns(t, ts);
+}
+/* From one event to another. */
+static inline int64_t probe__span(const nt_trace *t, int64_t from, int64_t to)
+{
+    return t->frequency == 1000000000 ? (int64_t)((uint64_t)to - (uint64_t)from) : nt_ns(t, to) - nt_ns(t, from);
 }
 static inline int64_t probe__time(pctx *c)
 {
@@ -362,18 +381,8 @@ static inline pv probe__field_value(pctx *c, uint32_t ref)
     const slice *b = &c->ev->payload;
     if (f->how == PF_I32 && f->offset + 4 <= b->n) return pv_int((int32_t)probe__load32(b->p + f->offset));
     const pcell *cell = &c->p->cell[ref];
-    if (cell->stamp == c->stamp) return cell->v;
+    if (cell->stamp == c->p->order) return cell->v;
     return f->how == PF_TEXT16 ? probe__field_text(c, ref) : probe__field_slow(c, ref);
-}
-
-/* A whole number of a fixed place, as keys mostly are, without a value around it. */
-static inline bool probe__is_int(const pctx *c, const px *x, int64_t *out)
-{
-    if (x->op != PX_FIELD) return false;
-    const pplace *f = &c->kind->place[x->ref];
-    if (f->how != PF_I32 || f->offset + 4 > c->ev->payload.n) return false;
-    *out = (int32_t)probe__load32(c->ev->payload.p + f->offset);
-    return true;
 }
 
 static inline pv probe__value(pctx *c, const px *x)
@@ -383,6 +392,7 @@ static inline pv probe__value(pctx *c, const px *x)
     if (x->op == PX_DURATION && c->paired) return pv_int(c->duration_ns);
     return probe__eval(c, x);
 }
+static inline bool probe__holds(pctx *c, const px *where) { return pv_true(probe__value(c, where)); }
 bool probe__text_utf8(pv v, buf *out);
 /* sql.c: the statement without its values, comments and needless blanks into out[cap], cap >= 4; what does not fit ends
  * in
@@ -545,11 +555,14 @@ void probe__pair_fini(probe *p, ppair **s);
 void probe__pair_merge(probe *p, ppair **into, const ppair *from);
 /* Is a start of the top's pair of that name open under the keys that the running event has? */
 bool probe__pair_is_open(pctx *c, slice name);
+#define PROBE_WAIT_FEW 2 /* values of a start that need no row of their own */
 typedef struct pwait {
     struct pwait *next; /* an older start of the same key, or in the free list */
     int64_t ts;
     uint64_t order;
-    prow *row;
+    const pv *kept; /* the captured values: few, or those of row */
+    pv few[PROBE_WAIT_FEW];
+    prow *row; /* kept for the next start when it is not used */
 } pwait;
 typedef struct pslot {
     uint64_t hash; /* 0: empty */
@@ -566,6 +579,14 @@ struct ppair {
     uint64_t pairs, unmatched, replaced, dropped, keyless;
     uint64_t open_elsewhere; /* of states that were merged into this one */
 };
+
+void probe__slot_key_free(probe *p, pslot *s);
+/* Fills the hole that a slot leaves: those behind it that it had pushed on move up. */
+void probe__slot_close(ppair *s, uint32_t hole);
+/* Makes the place of a start free when that may be; false: it may not. */
+bool probe__make_way(probe *p, const pnode *n, ppair *s, pslot *at);
+/* Keeps what of the start is wanted in a row. False: past the memory cap. */
+bool probe__capture_row(pctx *c, const pnode *n, pwait *o);
 
 /* timeline.c */
 typedef struct pbucket {

@@ -100,7 +100,7 @@ pv probe__field_text(pctx *c, uint32_t ref)
     const uint32_t offset = c->kind->place[ref].offset;
     pv v = offset <= b.n ? text_value(c, cell, b.p + offset, b.p + b.n) : pv_null();
     if (v.type == PV_NULL && !c->looking_back) c->kind->missing[ref]++;
-    cell->stamp = c->stamp;
+    cell->stamp = c->p->order;
     return cell->v = v;
 }
 
@@ -212,7 +212,7 @@ pv probe__field_slow(pctx *c, uint32_t ref)
         if (there) out = f->how == PF_ARGUMENT ? argument(c, ref, &v) : of_value(&v);
     }
     if (!there && !c->looking_back) c->kind->missing[ref]++;
-    cell->stamp = c->stamp;
+    cell->stamp = c->p->order;
     cell->v = out;
     return out;
 }

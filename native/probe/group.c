@@ -3,7 +3,7 @@
  * stream has them. When all places are taken the lighter half of the keys goes, merged into `other`. */
 #include <stdlib.h>
 
-#include "probe/engine.h"
+#include "probe/hot.h"
 
 #define FIRST_SLOTS 64u
 #define ROOMY_SLOTS 1024u /* up to here a quarter of the slots is used, then half: collisions cost more than memory */
@@ -320,10 +320,10 @@ void probe__group_add(pctx *c, const pnode *n, pgroup **at)
     if (!e) e = entry_now(c, n, at);
     double weight = 1;
     if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
-    if (e) {
+    if (LIKELY(e != NULL)) {
         e->n++;
         e->weight += weight;
-        probe__run(c, &n->kids, e->state);
+        probe__run_here(c, &n->kids, e->state);
     } else if (*at)
         add_to_other(c, n, *at, weight);
 }

@@ -2,7 +2,7 @@
 /* pair.c: starts wait under their key for the stop; what a stop meets runs the reducers of the pair. */
 #include <stdlib.h>
 
-#include "probe/engine.h"
+#include "probe/hot.h"
 
 #define FIRST_SLOTS 64u
 #define SPARE_MAX   64u /* nested starts that one key may have open */
@@ -18,44 +18,22 @@ static inline pslot *find(const ppair *s, const pkey *k)
     }
 }
 
-/* The slot of one whole number, where it is or would be. */
-static inline pslot *find_number(const ppair *s, int64_t key)
-{
-    const uint64_t hash = probe__hash_word(PV_INT, key), low = PV_INT | (uint64_t)key << 8;
-    const uint32_t mask = s->cap - 1;
-    pslot *at = &s->slot[probe__home(hash, s->cap)];
-    while (at->hash != 0 && !(at->hash == hash && at->small[0] == low))
-        at = at < s->slot + mask ? at + 1 : s->slot;
-    return at;
-}
-
-static inline void take_number(ppair *s, pslot *at, int64_t key)
-{
-    at->hash = probe__hash_word(PV_INT, key);
-    at->small[0] = PV_INT | (uint64_t)key << 8;
-    at->small[1] = (uint64_t)key >> 56;
-    at->key_n = PROBE_NUMBER_KEY;
-    s->used++;
-}
-
 /* Is the key of cols now one whole number? */
 static inline bool is_number(pctx *c, const pcolumns *cols, int64_t *key)
 {
     if (cols->n != 1) return false;
-    if (__builtin_expect(probe__is_int(c, cols->e[0], key), 1)) return true;
     pv v = probe__value(c, cols->e[0]);
     *key = v.i;
     return v.type == PV_INT;
 }
 
-static void key_free(probe *p, pslot *s)
+void probe__slot_key_free(probe *p, pslot *s)
 {
     if (s->key) probe__free(p, s->key, probe__key_room(s->key_n));
     s->key = NULL;
 }
 
-/* Fills the hole that a slot leaves: those behind it that it had pushed on move up. */
-static __attribute__((noinline)) void close_hole(ppair *s, uint32_t hole)
+void probe__slot_close(ppair *s, uint32_t hole)
 {
     uint32_t mask = s->cap - 1;
     for (uint32_t i = (hole + 1) & mask; s->slot[i].hash; i = (i + 1) & mask) {
@@ -65,20 +43,6 @@ static __attribute__((noinline)) void close_hole(ppair *s, uint32_t hole)
         hole = i;
     }
     s->slot[hole] = (pslot){0};
-}
-
-/* Takes a slot out. */
-static inline void slot_free(probe *p, ppair *s, pslot *at)
-{
-    if (__builtin_expect(at->key != NULL, 0)) key_free(p, at);
-    s->used--;
-    const pslot *next = at + 1 < s->slot + s->cap ? at + 1 : s->slot;
-    if (next->hash) {
-        close_hole(s, (uint32_t)(at - s->slot));
-        return;
-    }
-    at->hash = 0;
-    at->top = NULL;
 }
 
 /* Gives every slot a new place in a table of that size. */
@@ -107,26 +71,22 @@ static bool room(probe *p, ppair *s)
     return rehash(p, s, s->cap ? 2 * s->cap : FIRST_SLOTS);
 }
 
-static void open_free(probe *p, ppair *s, pwait *o, bool keep)
+static void wait_free(probe *p, pwait *o)
 {
-    if (keep) {
-        o->next = s->spare;
-        s->spare = o;
-        return;
-    }
     probe__row_free(p, o->row);
     probe__free(p, o, sizeof *o);
 }
 
-/* Is the start's place free? It is made so when it may be. */
-static __attribute__((noinline)) bool make_way(probe *p, const pnode *n, ppair *s, pslot *at)
+bool probe__make_way(probe *p, const pnode *n, ppair *s, pslot *at)
 {
+    (void)p;
     if (!n->nested) {
         pwait *o = at->top;
         at->top = NULL;
         s->n_open--;
         s->replaced++;
-        open_free(p, s, o, true);
+        o->next = s->spare;
+        s->spare = o;
         return true;
     }
     uint32_t depth = 0;
@@ -135,45 +95,12 @@ static __attribute__((noinline)) bool make_way(probe *p, const pnode *n, ppair *
     return depth < SPARE_MAX;
 }
 
-/* Keeps what of the start is wanted. A row that was used before has room for all but texts. */
-static inline bool capture(pctx *c, const pnode *n, pwait *o)
+/* A row that was used before has room for all but texts. */
+bool probe__capture_row(pctx *c, const pnode *n, pwait *o)
 {
-    prow *r = o->row;
-    const px **e = n->captured.e, **end = e + n->captured.n;
-    for (pv *to = r ? r->v : NULL; to && e < end; e++) {
-        pv v = probe__value(c, *e);
-        if (__builtin_expect(pv_has_bytes(v) && !v.symbol, 0)) break;
-        *to++ = v;
-    }
-    if (__builtin_expect(!r || e < end, 0)) {
-        o->row = r = probe__row(c, &n->captured, r);
-        return r != NULL;
-    }
-    r->order = c->p->order;
-    return true;
-}
-
-/* The start waits at that slot, which has its key already. False: dropped. */
-static inline bool wait_at(pctx *c, const pnode *n, ppair *s, pslot *at)
-{
-    probe *p = c->p;
-    pwait *o = s->spare;
-    if (s->n_open >= PROBE_OPEN_MAX) return false;
-    if (o)
-        s->spare = o->next;
-    else
-        o = probe__alloc(p, sizeof *o);
-    if (!o) return false;
-    o->ts = c->ev->ts;
-    o->order = p->order;
-    if (n->captured.n && !capture(c, n, o)) {
-        open_free(p, s, o, true);
-        return false;
-    }
-    o->next = at->top;
-    at->top = o;
-    s->n_open++;
-    return true;
+    o->row = probe__row(c, &n->captured, o->row);
+    o->kept = o->row ? o->row->v : NULL;
+    return o->row != NULL;
 }
 
 /* Writes a key of any sort into an empty slot. */
@@ -200,30 +127,22 @@ static __attribute__((noinline)) void begin_any(pctx *c, const pnode *n, ppair *
         return;
     }
     pslot *at = find(s, &key);
-    bool kept = (!at->top || make_way(c->p, n, s, at)) && (at->hash != 0 || take_key(c->p, s, at, &key)) &&
-                wait_at(c, n, s, at);
+    bool kept = (!at->top || probe__make_way(c->p, n, s, at)) && (at->hash != 0 || take_key(c->p, s, at, &key)) &&
+                probe__wait_at(c, n, s, at);
     if (kept) return;
     s->dropped++;
-    if (at->hash != 0 && !at->top) slot_free(c->p, s, at);
+    if (at->hash != 0 && !at->top) probe__slot_free(c->p, s, at);
 }
 
-static inline void begin(pctx *c, const pnode *n, ppair *s)
+static void begin(pctx *c, const pnode *n, ppair *s)
 {
-    if (__builtin_expect(s->used >= s->limit, 0) && !room(c->p, s)) {
-        s->dropped++;
-        return;
-    }
     int64_t key;
-    if (__builtin_expect(!is_number(c, &n->by, &key), 0)) {
+    if (UNLIKELY(s->used >= s->limit) && !room(c->p, s))
+        s->dropped++;
+    else if (is_number(c, &n->by, &key))
+        probe__begin_number(c, n, s, key);
+    else
         begin_any(c, n, s);
-        return;
-    }
-    pslot *at = find_number(s, key);
-    bool free_place = !at->top || make_way(c->p, n, s, at);
-    if (at->hash == 0) take_number(s, at, key);
-    if (__builtin_expect(free_place && wait_at(c, n, s, at), 1)) return;
-    s->dropped++;
-    if (!at->top) slot_free(c->p, s, at);
 }
 
 /* The slot of a key of any sort; NULL: there is none. */
@@ -241,37 +160,19 @@ static __attribute__((noinline)) pslot *find_any(pctx *c, const pcolumns *by, pp
     return NULL;
 }
 
-static inline void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
+static void end(pctx *c, const pnode *n, ppair *s, uint8_t *kids)
 {
     const pcolumns *by = n->by_stop.n ? &n->by_stop : &n->by;
-    pslot *at;
     int64_t key;
-    if (__builtin_expect(is_number(c, by, &key), 1)) {
-        at = s->cap ? find_number(s, key) : NULL;
-        if (!at || !at->top) {
+    if (is_number(c, by, &key)) {
+        if (s->cap)
+            probe__end_number(c, n, s, key, kids, false);
+        else
             s->unmatched++;
-            return;
-        }
-    } else if (!(at = find_any(c, by, s)))
         return;
-    pwait *o = at->top;
-    at->top = o->next;
-    s->n_open--;
-    if (!at->top) slot_free(c->p, s, at);
-    const pv *outer_start = c->start;
-    bool outer_paired = c->paired;
-    int64_t outer_duration = c->duration_ns;
-    c->start = o->row ? o->row->v : NULL;
-    c->paired = true;
-    c->duration_ns = probe__ns(c->trace, c->ev->ts) - probe__ns(c->trace, o->ts);
-    if (!n->pair_where || pv_true(probe__value(c, n->pair_where))) {
-        s->pairs++;
-        probe__run(c, &n->kids, kids);
     }
-    c->start = outer_start;
-    c->paired = outer_paired;
-    c->duration_ns = outer_duration;
-    open_free(c->p, s, o, true);
+    pslot *at = find_any(c, by, s);
+    if (at) probe__meet(c, n, s, at, kids, false);
 }
 
 /* The pair at that state, made if need be; NULL: past the memory cap. */
@@ -320,14 +221,14 @@ void probe__pair_fini(probe *p, ppair **at)
         pwait *o = s->slot[i].top;
         while (o) {
             pwait *next = o->next;
-            open_free(p, s, o, false);
+            wait_free(p, o);
             o = next;
         }
-        key_free(p, &s->slot[i]);
+        probe__slot_key_free(p, &s->slot[i]);
     }
     while (s->spare) {
         pwait *next = s->spare->next;
-        open_free(p, s, s->spare, false);
+        wait_free(p, s->spare);
         s->spare = next;
     }
     probe__free(p, s->slot, s->cap * sizeof *s->slot);

@@ -10,6 +10,8 @@
 #ifndef LUNETTE_PROBE_PROBE_H
 #define LUNETTE_PROBE_PROBE_H
 
+#include <stdatomic.h>
+
 #include "base/mem.h"
 #include "clr/methods.h"
 #include "nettrace/nettrace.h"
@@ -127,6 +129,14 @@ typedef struct probe_kind probe_kind;
 probe_kind *probe_bind(probe *p, const nt_kind *k);
 /* One event of a bound kind; inside the reader's event callback. */
 void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev);
+/* nt_kind.user of a sink that gives whole runs of events to probe_events: a struct that begins with this. */
+typedef struct probe_use {
+    probe_kind *only; /* what probe_bind said, when nobody but the reducers wants the events of the kind; else NULL */
+} probe_use;
+/* Takes events out of a run, inside nt_sink.run. True: run->event is one that is not for the reducers alone, or *quiet
+ * is set: it was not looked at. False: none is left. *latest: the time of the latest event that was looked at, if it is
+ * later. */
+bool probe_events(probe *p, const nt_reader *r, nt_run *run, const atomic_bool *quiet, int64_t *latest);
 /* The early end that the program asked for was met. */
 bool probe_finished(const probe *p);
 /* The addresses of all stacks so far and those just before them, each once, sorted; *n of them, yours to free. NULL:

@@ -137,21 +137,30 @@ typedef struct row_arg {
     const pcolumns *cols;
 } row_arg;
 
-static void put_row(void *arg, const prow *r)
+/* v: the values of the columns; NULL: they are those of the running event. */
+static void put_values(const row_arg *a, const pv *kept)
 {
-    const row_arg *a = arg;
-    bool raw = r->n == PROW_RAW;
-    praw_look look;
-    if (raw) probe__raw_begin(a->w->p, r, &look);
     tlv_mark(a->w->out, TLV_TABLE);
     for (uint32_t i = 0; i < a->cols->n; i++) {
-        pv v = raw ? probe__value(&a->w->p->ctx, a->cols->e[i]) : r->v[i];
+        pv v = kept ? kept[i] : probe__value(&a->w->p->ctx, a->cols->e[i]);
         if (v.type == PV_NULL) continue;
         tlv_text(a->w->out, a->cols->name[i]);
         put_value(a->w, v);
     }
     tlv_mark(a->w->out, TLV_END);
-    if (raw) probe__raw_end(a->w->p, &look);
+}
+
+static void put_row(void *arg, const prow *r)
+{
+    const row_arg *a = arg;
+    praw_look look;
+    if (r->n != PROW_RAW) {
+        put_values(a, r->v);
+        return;
+    }
+    probe__raw_begin(a->w->p, r, &look);
+    put_values(a, NULL);
+    probe__raw_end(a->w->p, &look);
 }
 
 static void put_rows(writer *w, const pnode *n, const prows *s)
@@ -356,7 +365,7 @@ static void put_open_rows(writer *w, const pnode *n, const ppair *s)
     row_arg arg = {w, &n->row};
     const uint32_t max = n->open_rows;
     for (uint32_t i = 0; i < k && i < max; i++)
-        if (all[i]->row) put_row(&arg, all[i]->row);
+        if (n->captured.n) put_values(&arg, all[i]->kept);
     free(all);
     tlv_mark(w->out, TLV_END);
 }

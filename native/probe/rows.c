@@ -3,7 +3,7 @@
  * allocation with its texts behind it. */
 #include <stdlib.h>
 
-#include "probe/engine.h"
+#include "probe/hot.h"
 
 #define RING_FIRST 16u
 
@@ -86,27 +86,12 @@ prow *probe__row(pctx *c, const pcolumns *cols, prow *reuse)
 }
 
 /* ---- events kept as they came ------------------------------------------------------------------------------------ */
-/* Writes what every event has into a row; its payload and its activities are the caller's. */
-static inline praw *raw_head(const pctx *c, prow *r)
-{
-    const nt_event *ev = c->ev;
-    praw *w = (praw *)(void *)r->v;
-    r->n = PROW_RAW;
-    r->order = c->p->order;
-    w->kind = c->kind;
-    w->ts = ev->ts;
-    w->thread = ev->thread;
-    w->has_activity = w->has_related = false;
-    w->n = (uint32_t)ev->payload.n;
-    return w;
-}
-
 static void raw_fill(pctx *c, const pnode *n, prow *r)
 {
     const nt_event *ev = c->ev;
     for (uint32_t i = 0; i < n->n_fields; i++)
         if (c->kind->place[n->fields[i]].how == PF_NONE) c->kind->missing[n->fields[i]]++;
-    praw *w = raw_head(c, r);
+    praw *w = probe__raw_head(c, r);
     w->has_activity = ev->activity != NULL;
     w->has_related = ev->related != NULL;
     if (ev->activity) memcpy(w->activity, ev->activity, 16);
@@ -159,23 +144,17 @@ void probe__raw_begin(probe *p, const prow *r, praw_look *look)
                           .activity = w->has_activity ? w->activity : NULL,
                           .related = w->has_related ? w->related : NULL,
                           .payload = slice_of(w->payload, w->n)};
-    uint32_t stamp = look->was.stamp + 1; /* nothing in the cache is of this event */
     p->ctx = (pctx){.looking_back = true,
                     .p = p,
                     .kind = w->kind,
                     .ev = &look->ev,
                     .reader = look->was.reader,
-                    .trace = look->was.trace,
-                    .stamp = stamp};
+                    .trace = look->was.trace};
+    p->order++; /* nothing in the cache is of this event */
     p->scratch_n = 0;
 }
 
-void probe__raw_end(probe *p, const praw_look *look)
-{
-    uint32_t stamp = p->ctx.stamp;
-    p->ctx = look->was;
-    p->ctx.stamp = stamp;
-}
+void probe__raw_end(probe *p, const praw_look *look) { p->ctx = look->was; }
 
 /* ---- collections ------------------------------------------------------------------------------------------------- */
 static bool grow(probe *p, prows *s, uint32_t max)
@@ -300,32 +279,7 @@ static void shed(probe *p, const pnode *n, prows *s)
     memmove(s->p, s->p + gone, s->n * sizeof *s->p);
 }
 
-static void rows_add_slow(pctx *c, const pnode *n, prows *s);
-
-/* Can the running event be written into that row without a call? */
-static inline bool is_plain(const pctx *c, const pnode *n, const prow *r)
-{
-    const nt_event *ev = c->ev;
-    uint64_t more = (uintptr_t)ev->activity | (uintptr_t)ev->related | (c->kind->lacks & n->field_bits);
-    return more == 0 && r->n == PROW_RAW && ev->payload.n <= 64 &&
-           r->cap >= sizeof(prow) + sizeof(praw) + ev->payload.n;
-}
-
 void probe__rows_add(pctx *c, const pnode *n, prows *s)
-{
-    prow *r = n->lazy && s->n == n->n ? s->p[s->head] : NULL;
-    if (!r || !is_plain(c, n, r)) {
-        rows_add_slow(c, n, s);
-        return;
-    }
-    s->seen++; /* a full ring of plain events: the common case */
-    s->dropped++;
-    if (++s->head == s->n) s->head = 0;
-    const slice payload = c->ev->payload;
-    probe__copy(raw_head(c, r)->payload, payload.p, (uint32_t)payload.n);
-}
-
-static __attribute__((noinline)) void rows_add_slow(pctx *c, const pnode *n, prows *s)
 {
     probe *p = c->p;
     double key = 0;

@@ -7,38 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "probe/engine.h"
+#include "probe/hot.h"
 
-#define EXACT     32
-#define NEAR      16
-#define SUB_BITS  6
-#define SUB       (1u << SUB_BITS)
 #define PAGES     4096 /* sign and exponent */
 #define PAGES_MAX 256  /* of one sketch; values beyond go to the nearest page there is */
-
-typedef struct page {
-    uint16_t id;
-    uint64_t n[SUB];
-} page;
-
-struct psketch {
-    uint64_t n;
-    double sum, min, max;
-    double exact[EXACT];
-    page **page; /* sorted by id */
-    uint32_t n_page, cap_page;
-    uint64_t lost;    /* found no page: counted, with no place */
-    page *near[NEAR]; /* pages by the low bits of their id: durations of one kind keep to a few orders of magnitude */
-};
-
-/* Doubles as whole numbers that have the same order. */
-static uint64_t ordered_bits(double v)
-{
-    uint64_t u;
-    if (v == 0) v = 0; /* no negative zero */
-    memcpy(&u, &v, sizeof u);
-    return u >> 63 ? ~u : u | (uint64_t)1 << 63;
-}
 
 static double from_bits(uint64_t u)
 {
@@ -48,7 +20,7 @@ static double from_bits(uint64_t u)
     return v;
 }
 
-static __attribute__((noinline)) page *page_at(probe *p, psketch *s, uint16_t id)
+static __attribute__((noinline)) psketch_page *page_at(probe *p, psketch *s, uint16_t id)
 {
     uint32_t lo = 0, hi = s->n_page;
     while (lo < hi) {
@@ -58,32 +30,32 @@ static __attribute__((noinline)) page *page_at(probe *p, psketch *s, uint16_t id
         else
             hi = mid;
     }
-    if (lo < s->n_page && s->page[lo]->id == id) return s->near[id % NEAR] = s->page[lo];
+    if (lo < s->n_page && s->page[lo]->id == id) return s->near[id % SKETCH_NEAR] = s->page[lo];
     if (s->n_page == PAGES_MAX) return s->page[lo < s->n_page ? lo : lo - 1];
     if (s->n_page == s->cap_page) {
         uint32_t cap = s->cap_page ? 2 * s->cap_page : 8;
         if (!probe__charge(p, (cap - s->cap_page) * sizeof *s->page)) return NULL;
-        page **grown = mem_realloc(s->page, cap * sizeof *grown);
+        psketch_page **grown = mem_realloc(s->page, cap * sizeof *grown);
         if (!grown) return NULL;
         s->page = grown;
         s->cap_page = cap;
     }
-    page *fresh = probe__alloc(p, sizeof *fresh);
+    psketch_page *fresh = probe__alloc(p, sizeof *fresh);
     if (!fresh) return NULL;
     fresh->id = id;
     memmove(s->page + lo + 1, s->page + lo, (s->n_page - lo) * sizeof *s->page);
     s->page[lo] = fresh;
     s->n_page++;
-    return s->near[id % NEAR] = fresh;
+    return s->near[id % SKETCH_NEAR] = fresh;
 }
 
 static __attribute__((noinline)) void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
 {
     uint16_t id = (uint16_t)(bits >> 52);
-    page *g = s->near[id % NEAR];
+    psketch_page *g = s->near[id % SKETCH_NEAR];
     if (!g || g->id != id) g = page_at(p, s, id);
     if (g)
-        g->n[bits >> (52 - SUB_BITS) & (SUB - 1)] += times;
+        g->n[bits >> (52 - SKETCH_SUB_BITS) & (SKETCH_SUB - 1)] += times;
     else
         s->lost += times;
 }
@@ -91,7 +63,7 @@ static __attribute__((noinline)) void bucket(probe *p, psketch *s, uint64_t bits
 static void spill(probe *p, psketch *s, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
-        bucket(p, s, ordered_bits(s->exact[i]), 1);
+        bucket(p, s, probe__ordered_bits(s->exact[i]), 1);
 }
 
 /* The first values, and those that are none. */
@@ -107,19 +79,19 @@ static __attribute__((noinline)) void add_first(probe *p, psketch **at, double v
     if (v < s->min) s->min = v;
     if (v > s->max) s->max = v;
     s->sum += v;
-    if (s->n < EXACT) {
+    if (s->n < SKETCH_EXACT) {
         s->exact[s->n++] = v;
         return;
     }
-    spill(p, s, EXACT);
+    spill(p, s, SKETCH_EXACT);
     s->n++;
-    bucket(p, s, ordered_bits(v), 1);
+    bucket(p, s, probe__ordered_bits(v), 1);
 }
 
 void probe__sketch_add(probe *p, psketch **at, double v)
 {
     psketch *s = *at;
-    if (!s || s->n <= EXACT || !isfinite(v)) {
+    if (!s || s->n <= SKETCH_EXACT || !isfinite(v)) {
         add_first(p, at, v);
         return;
     }
@@ -127,13 +99,7 @@ void probe__sketch_add(probe *p, psketch **at, double v)
     if (v > s->max) s->max = v;
     s->sum += v;
     s->n++;
-    uint64_t bits = ordered_bits(v);
-    uint16_t id = (uint16_t)(bits >> 52);
-    page *g = s->near[id % NEAR];
-    if (g && g->id == id)
-        g->n[bits >> (52 - SUB_BITS) & (SUB - 1)]++;
-    else
-        bucket(p, s, bits, 1);
+    bucket(p, s, probe__ordered_bits(v), 1);
 }
 
 void probe__sketch_fini(probe *p, psketch **at)
@@ -151,7 +117,7 @@ void probe__sketch_fini(probe *p, psketch **at)
 void probe__sketch_merge(probe *p, psketch **into, const psketch *from)
 {
     if (!from) return;
-    if (from->n <= EXACT) {
+    if (from->n <= SKETCH_EXACT) {
         for (uint64_t i = 0; i < from->n; i++)
             probe__sketch_add(p, into, from->exact[i]);
         return;
@@ -163,21 +129,22 @@ void probe__sketch_merge(probe *p, psketch **into, const psketch *from)
         s->min = from->min;
         s->max = from->max;
     }
-    if (s->n <= EXACT) spill(p, s, s->n);
+    if (s->n <= SKETCH_EXACT) spill(p, s, s->n);
     if (from->min < s->min) s->min = from->min;
     if (from->max > s->max) s->max = from->max;
     s->sum += from->sum;
     s->lost += from->lost;
     for (uint32_t i = 0; i < from->n_page; i++)
-        for (uint32_t k = 0; k < SUB; k++)
+        for (uint32_t k = 0; k < SKETCH_SUB; k++)
             if (from->page[i]->n[k])
-                bucket(p, s, (uint64_t)from->page[i]->id << 52 | (uint64_t)k << (52 - SUB_BITS), from->page[i]->n[k]);
+                bucket(p, s, (uint64_t)from->page[i]->id << 52 | (uint64_t)k << (52 - SKETCH_SUB_BITS),
+                       from->page[i]->n[k]);
     s->n += from->n;
-    if (s->n <= EXACT) s->n = EXACT + 1; /* cannot be: from alone has more */
+    if (s->n <= SKETCH_EXACT) s->n = SKETCH_EXACT + 1; /* cannot be: from alone has more */
 }
 
 uint64_t probe__sketch_n(const psketch *s) { return s ? s->n : 0; }
-bool probe__sketch_exact(const psketch *s) { return !s || s->n <= EXACT; }
+bool probe__sketch_exact(const psketch *s) { return !s || s->n <= SKETCH_EXACT; }
 double probe__sketch_min(const psketch *s) { return s->min; }
 double probe__sketch_max(const psketch *s) { return s->max; }
 double probe__sketch_mean(const psketch *s) { return s->sum / (double)s->n; }
@@ -196,8 +163,8 @@ double probe__sketch_at(const psketch *s, double q)
     if ((double)rank < need) rank++;
     if (rank < 1) rank = 1;
     if (rank > s->n) rank = s->n;
-    if (s->n <= EXACT) {
-        double sorted[EXACT];
+    if (s->n <= SKETCH_EXACT) {
+        double sorted[SKETCH_EXACT];
         memcpy(sorted, s->exact, (size_t)s->n * sizeof *sorted);
         qsort(sorted, (size_t)s->n, sizeof *sorted, by_value);
         return sorted[rank - 1];
@@ -206,11 +173,11 @@ double probe__sketch_at(const psketch *s, double q)
     if (rank == s->n) return s->max;
     uint64_t seen = 0;
     for (uint32_t i = 0; i < s->n_page; i++) {
-        for (uint32_t k = 0; k < SUB; k++) {
+        for (uint32_t k = 0; k < SKETCH_SUB; k++) {
             seen += s->page[i]->n[k];
             if (seen < rank || !s->page[i]->n[k]) continue;
-            uint64_t low = (uint64_t)s->page[i]->id << 52 | (uint64_t)k << (52 - SUB_BITS);
-            double v = from_bits(low + ((uint64_t)1 << (52 - SUB_BITS - 1)));
+            uint64_t low = (uint64_t)s->page[i]->id << 52 | (uint64_t)k << (52 - SKETCH_SUB_BITS);
+            double v = from_bits(low + ((uint64_t)1 << (52 - SKETCH_SUB_BITS - 1)));
             if (v > -DBL_MIN && v < DBL_MIN) v = 0; /* the bucket of zero, and of what is as good as zero */
             return v < s->min ? s->min : v > s->max ? s->max : v;
         }

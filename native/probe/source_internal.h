@@ -11,8 +11,8 @@
 
 /* What the source knows of a kind of event. */
 typedef struct kind_use {
+    probe_use use; /* first: see probe_events */
     struct kind_use *next;
-    bool plain; /* its events go to the reducers and nowhere else */
     bool queue, rundown;
     int methods; /* code for the map of methods */
     probe_kind *probe;

@@ -39,7 +39,7 @@ static int on_kind(void *arg, nt_kind *k)
     u->probe = s->engine ? probe_bind(s->engine, k) : NULL;
     u->tap = s->cfg.tap ? s->cfg.tap->ops->kind(s->cfg.tap, k) : NULL;
     k->muted = !u->queue && !u->methods && !u->probe && !u->tap;
-    u->plain = u->probe && !u->queue && !u->methods && !u->rundown && !u->tap;
+    if (!u->queue && !u->methods && !u->rundown && !u->tap) u->use.only = u->probe;
     return 0;
 }
 
@@ -166,8 +166,7 @@ static void take_method(source *s, const kind_use *u, const nt_event *ev)
     pthread_mutex_unlock(&t->engine_lock);
 }
 
-/* An event that not only the reducers want. */
-static __attribute__((noinline)) void before_reducers(source *s, const kind_use *u, const nt_event *ev)
+static void before_reducers(source *s, const kind_use *u, const nt_event *ev)
 {
     if (u->methods) take_method(s, u, ev);
     if (ev->ts > s->last_ts && !u->rundown) s->last_ts = ev->ts;
@@ -179,14 +178,23 @@ static int on_event(void *arg, const nt_event *ev)
 {
     source *s = arg;
     const kind_use *u = ev->kind->user;
-    if (__builtin_expect(!u->plain, 0))
-        before_reducers(s, u, ev);
-    else if (ev->ts > s->last_ts)
-        s->last_ts = ev->ts;
+    before_reducers(s, u, ev);
     int stop = atomic_load_explicit(&s->closed, memory_order_relaxed);
     if (u->probe && !atomic_load_explicit(&s->muted, memory_order_relaxed)) reduce(s, u, ev);
     if (__builtin_expect(u->queue, 0)) (void)enqueue(s, record_of(s, ev));
     return stop;
+}
+
+static int on_run(void *arg, nt_run *run)
+{
+    source *s = arg;
+    if (!s->engine)
+        while (nt_run_next(run))
+            if (on_event(s, &run->event)) return 1;
+    while (s->engine && probe_events(s->engine, s->reader, run, &s->muted, &s->last_ts))
+        if (on_event(s, &run->event)) return 1;
+    if (s->engine && probe_finished(s->engine)) tell_finish(s);
+    return atomic_load_explicit(&s->closed, memory_order_relaxed);
 }
 
 /* A sequence point is later than all events before it, muted ones too, and the runtime writes one at the end. */
@@ -209,4 +217,5 @@ static int on_lost(void *arg, uint64_t thread, uint64_t events)
     return 0;
 }
 
-const nt_sink source__sink = {.kind = on_kind, .event = on_event, .lost = on_lost, .sequence_point = on_sequence_point};
+const nt_sink source__sink = {
+    .kind = on_kind, .event = on_event, .run = on_run, .lost = on_lost, .sequence_point = on_sequence_point};

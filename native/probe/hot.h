@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/* hot.h: what nearly every event runs through, as inline functions: the loop over events (engine.c) has it in one piece
+ * and not behind calls. What is seldom (a first event, a full table, a key of several values) is a call to the file
+ * that the reducer has its name from. */
+#ifndef LUNETTE_PROBE_HOT_H
+#define LUNETTE_PROBE_HOT_H
+
+#include "probe/engine.h"
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* ---- quantiles: sketch.c ----------------------------------------------------------------------------------------- */
+#define SKETCH_EXACT    32
+#define SKETCH_NEAR     16
+#define SKETCH_SUB_BITS 6
+#define SKETCH_SUB      (1u << SKETCH_SUB_BITS)
+
+typedef struct psketch_page {
+    uint16_t id;
+    uint64_t n[SKETCH_SUB];
+} psketch_page;
+
+struct psketch {
+    uint64_t n;
+    double sum, min, max;
+    double exact[SKETCH_EXACT];
+    psketch_page **page; /* sorted by id */
+    uint32_t n_page, cap_page;
+    uint64_t lost;                   /* found no page: counted, with no place */
+    psketch_page *near[SKETCH_NEAR]; /* pages by the low bits of their id: durations of one kind keep to a few orders of
+                                      * magnitude */
+};
+
+/* Doubles as whole numbers that have the same order; no negative zero. */
+static inline uint64_t probe__ordered_bits(double v)
+{
+    uint64_t u;
+    v += 0.0;
+    memcpy(&u, &v, sizeof u);
+    return u ^ ((uint64_t)((int64_t)u >> 63) | (uint64_t)1 << 63);
+}
+
+/* As probe__sketch_add, of any value. */
+static inline void probe__sketch_put(probe *p, psketch **at, double v)
+{
+    psketch *s = *at;
+    if (UNLIKELY(!s || s->n <= SKETCH_EXACT || !__builtin_isfinite(v))) {
+        probe__sketch_add(p, at, v);
+        return;
+    }
+    const uint64_t bits = probe__ordered_bits(v);
+    const uint16_t id = (uint16_t)(bits >> 52);
+    psketch_page *g = s->near[id % SKETCH_NEAR];
+    if (UNLIKELY(!g || g->id != id)) {
+        probe__sketch_add(p, at, v);
+        return;
+    }
+    if (v < s->min) s->min = v;
+    if (v > s->max) s->max = v;
+    s->sum += v;
+    s->n++;
+    g->n[bits >> (52 - SKETCH_SUB_BITS) & (SKETCH_SUB - 1)]++;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------- */
+/* Runs a node whose event it is and whose condition holds. */
+static inline void probe__run_node(pctx *c, const pnode *n, uint8_t *state)
+{
+    double d;
+    switch (n->op) {
+    case PROBE_COUNT: ++*(uint64_t *)(void *)state; break;
+    case PROBE_QUANTILES:
+        if (pv_number(probe__value(c, n->e), &d)) probe__sketch_put(c->p, (psketch **)(void *)state, d);
+        break;
+    case PROBE_GROUP: probe__group_add(c, n, (pgroup **)(void *)state); break;
+    default: n->run(c, n, state); break;
+    }
+}
+
+/* As probe__run_all, in the caller. */
+static inline void probe__run_here(pctx *c, const pblock *b, uint8_t *state)
+{
+    const uint64_t on = c->kind->on;
+    for (const pnode *n = b->node, *end = n + b->n; n < end; n++)
+        if ((n->on & on) && (!n->where || probe__holds(c, n->where))) probe__run_node(c, n, state + n->offset);
+}
+
+/* ---- pairs by one whole number: pair.c --------------------------------------------------------------------------- */
+/* The slot of one whole number, where it is or would be. */
+static inline pslot *probe__slot_of(const ppair *s, int64_t key, uint64_t hash)
+{
+    const uint64_t low = PV_INT | (uint64_t)key << 8;
+    pslot *at = &s->slot[probe__home(hash, s->cap)];
+    while (at->hash != 0 && !(at->hash == hash && at->small[0] == low))
+        at = at < s->slot + (s->cap - 1) ? at + 1 : s->slot;
+    return at;
+}
+
+/* Takes a slot out. */
+static inline void probe__slot_free(probe *p, ppair *s, pslot *at)
+{
+    if (UNLIKELY(at->key != NULL)) probe__slot_key_free(p, at);
+    s->used--;
+    const pslot *next = at + 1 < s->slot + s->cap ? at + 1 : s->slot;
+    if (UNLIKELY(next->hash != 0)) {
+        probe__slot_close(s, (uint32_t)(at - s->slot));
+        return;
+    }
+    at->hash = 0;
+    at->top = NULL;
+}
+
+/* Keeps what of the start is wanted. False: past the memory cap. */
+static inline bool probe__capture(pctx *c, const pnode *n, pwait *o)
+{
+    const uint32_t n_kept = n->captured.n;
+    uint32_t i = 0;
+    if (n_kept > PROBE_WAIT_FEW) return probe__capture_row(c, n, o);
+    for (; i < n_kept; i++) {
+        const pv v = probe__value(c, n->captured.e[i]);
+        if (UNLIKELY(pv_has_bytes(v) && !v.symbol)) return probe__capture_row(c, n, o);
+        o->few[i] = v;
+    }
+    o->kept = o->few;
+    return true;
+}
+
+/* The start waits at that slot, which has its key already. False: dropped. */
+static inline bool probe__wait_at(pctx *c, const pnode *n, ppair *s, pslot *at)
+{
+    pwait *o = s->spare;
+    if (UNLIKELY(s->n_open >= PROBE_OPEN_MAX)) return false;
+    if (LIKELY(o != NULL))
+        s->spare = o->next;
+    else if (!(o = probe__alloc(c->p, sizeof *o)))
+        return false;
+    o->ts = c->ev->ts;
+    o->order = c->p->order;
+    if (UNLIKELY(!probe__capture(c, n, o))) {
+        o->next = s->spare;
+        s->spare = o;
+        return false;
+    }
+    o->next = at->top;
+    at->top = o;
+    s->n_open++;
+    return true;
+}
+
+/* A start. There is room for one more key. */
+static inline void probe__begin_number(pctx *c, const pnode *n, ppair *s, int64_t key)
+{
+    const uint64_t hash = probe__hash_word(PV_INT, key);
+    pslot *at = probe__slot_of(s, key, hash);
+    if (LIKELY(at->hash == 0)) {
+        at->hash = hash;
+        at->small[0] = PV_INT | (uint64_t)key << 8;
+        at->small[1] = (uint64_t)key >> 56;
+        at->key_n = PROBE_NUMBER_KEY;
+        s->used++;
+    } else if (at->top && !probe__make_way(c->p, n, s, at)) {
+        s->dropped++;
+        return;
+    }
+    if (LIKELY(probe__wait_at(c, n, s, at))) return;
+    s->dropped++;
+    if (!at->top) probe__slot_free(c->p, s, at);
+}
+
+/* A stop that met the newest start of its slot. top: the pair is below no other. */
+static inline void probe__meet(pctx *c, const pnode *n, ppair *s, pslot *at, uint8_t *kids, bool top)
+{
+    pwait *o = at->top;
+    at->top = o->next;
+    s->n_open--;
+    if (!at->top) probe__slot_free(c->p, s, at);
+    const pv *outer_start = top ? NULL : c->start;
+    const bool outer_paired = top ? false : c->paired;
+    const int64_t outer_duration = top ? 0 : c->duration_ns;
+    c->start = o->kept;
+    c->paired = true;
+    c->duration_ns = probe__span(c->trace, o->ts, c->ev->ts);
+    if (!n->pair_where || probe__holds(c, n->pair_where)) {
+        s->pairs++;
+        probe__run_here(c, &n->kids, kids);
+    }
+    c->start = outer_start;
+    c->paired = outer_paired;
+    if (!top) c->duration_ns = outer_duration;
+    o->next = s->spare;
+    s->spare = o;
+}
+
+/* A stop; the table has slots. */
+static inline void probe__end_number(pctx *c, const pnode *n, ppair *s, int64_t key, uint8_t *kids, bool top)
+{
+    pslot *at = probe__slot_of(s, key, probe__hash_word(PV_INT, key));
+    if (UNLIKELY(!at->top))
+        s->unmatched++;
+    else
+        probe__meet(c, n, s, at, kids, top);
+}
+
+/* ---- rings of events: rows.c ------------------------------------------------------------------------------------- */
+/* Writes what every event has into a row; its payload and its activities are the caller's. */
+static inline praw *probe__raw_head(const pctx *c, prow *r)
+{
+    const nt_event *ev = c->ev;
+    praw *w = (praw *)(void *)r->v;
+    r->n = PROW_RAW;
+    r->order = c->p->order;
+    w->kind = c->kind;
+    w->ts = ev->ts;
+    w->thread = ev->thread;
+    w->has_activity = w->has_related = false;
+    w->n = (uint32_t)ev->payload.n;
+    return w;
+}
+
+/* Writes an event that has all fields of the row over the oldest of a full ring; false: not so simple. */
+static inline bool probe__ring_put(const pctx *c, const pnode *n, prows *s)
+{
+    const nt_event *ev = c->ev;
+    if (UNLIKELY(s->n != n->n)) return false;
+    prow *r = s->p[s->head];
+    const size_t size = ev->payload.n;
+    if (UNLIKELY(((uintptr_t)ev->activity | (uintptr_t)ev->related) != 0 || r->n != PROW_RAW || size > 64 ||
+                 r->cap < sizeof(prow) + sizeof(praw) + size))
+        return false;
+    s->seen++;
+    s->dropped++;
+    s->head = s->head + 1 == s->n ? 0 : s->head + 1;
+    probe__copy(probe__raw_head(c, r)->payload, ev->payload.p, (uint32_t)size);
+    return true;
+}
+
+#endif
