@@ -489,9 +489,10 @@ typedef struct pkey {
  * text overwrites them. */
 void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k);
 #define PROBE_KEY_SEED 0x9E3779B97F4A7C15ull
-static inline uint64_t probe__mix(uint64_t h, uint64_t w)
+/* Mixes 16 bytes into h. */
+static inline uint64_t probe__mix(uint64_t h, uint64_t lo, uint64_t hi)
 {
-    h = (h ^ w) * 0x9FB21C651E98DF25ull;
+    h = (h ^ lo) * 0x9FB21C651E98DF25ull ^ (h + hi) * 0xD6E8FEB86659FD93ull;
     return h ^ h >> 32;
 }
 static inline uint64_t probe__mixed(uint64_t h)
@@ -499,8 +500,8 @@ static inline uint64_t probe__mixed(uint64_t h)
     h *= 0xD6E8FEB86659FD93ull;
     return (h ^ h >> 29) | 1;
 }
-/* The hash of a text or GUID of n bytes, of which the words of 8 bytes were mixed into h (the last one filled up with
- * zeros), beginning with the seed. */
+/* The hash of a text or GUID of n bytes, which were mixed into h by 16 (the last ones filled up with zeros), beginning
+ * with the seed. */
 static inline uint64_t probe__hash_end(uint64_t h, uint32_t n, uint8_t type)
 {
     return probe__mixed(h ^ ((uint64_t)n << 8 | type));

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* fields.c: the value of a field in an event: where it stands in a kind of event, and what is there. */
-#include "probe/engine.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "probe/hot.h"
 
 static pv of_value(const nt_value *v)
 {
@@ -38,49 +42,80 @@ static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
     return NULL;
 }
 
-/* The symbol of a text, or the text itself. */
-static inline pv named_text(const pctx *c, pcell *cell, const uint8_t *text, size_t n, uint64_t hash)
+/* The 16 bytes of a text at p: how many of them come before its NUL (16: it has none here), zeros from there on. */
+static inline uint32_t text_chunk(const uint8_t *p, uint64_t *lo, uint64_t *hi)
 {
-    pv v = {.type = PV_TEXT16, .n = (uint32_t)n, .p = text};
-    probe *p = c->p;
-    if (n > p->symbol_max || cell->plain) return v;
-    hash = probe__hash_end(hash, v.n, PV_TEXT16);
-    const psymbols *t = &p->symbols;
-    const psymbol *s = NULL;
-    if (t->cap) {
-        uint32_t i = probe__home(hash, t->cap);
-        while ((s = t->slot[i]) && !(s->hash == hash && s->n == n && probe__same(s->text, text, v.n)))
-            i = (i + 1) & (t->cap - 1);
-    }
-    if (!s && !c->looking_back) s = probe__symbol_make(p, cell, text, v.n, hash);
-    if (!s) return v;
-    v.symbol = true;
-    v.p = s->text;
-    return v;
+    static const uint64_t units = 0x0001000100010001u, high = 0x8000800080008000u;
+    *lo = probe__load64(p);
+    *hi = probe__load64(p + 8);
+#ifdef __SSE2__
+    (void)units;
+    (void)high;
+    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const unsigned nul = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi16(v, _mm_setzero_si128()));
+    if (!nul) return 16;
+    const uint32_t n = (uint32_t)__builtin_ctz(nul);
+#else
+    /* The lowest mark is a true one. */
+    const uint64_t a = (*lo - units) & ~*lo & high, b = (*hi - units) & ~*hi & high;
+    if (!(a | b)) return 16;
+    const uint32_t n = (uint32_t)(a ? __builtin_ctzll(a) / 16 * 2 : 8 + __builtin_ctzll(b) / 16 * 2);
+#endif
+    static const uint64_t keep[] = {0,          0xFFFF,     0xFFFFFFFF, 0xFFFFFFFFFFFF,
+                                    UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    *lo &= keep[n / 2];
+    *hi &= n < 8 ? 0 : keep[n / 2 - 4];
+    return n;
 }
 
-/* A text up to its NUL, hashed on the way; null: there is none before the end. */
-static inline pv text_value(const pctx *c, pcell *cell, const uint8_t *from, const uint8_t *end)
+static inline pv symbol_value(const psymbol *s)
 {
-    uint64_t h = PROBE_KEY_SEED, v, nul;
-    const uint8_t *at = from;
-    for (; end - at >= 8; at += 8) {
-        v = probe__load64(at);
-        nul = (v - 0x0001000100010001u) & ~v & 0x8000800080008000u;
-        if (nul) { /* its lowest mark is a true one */
-            unsigned bits = (unsigned)__builtin_ctzll(nul) & ~15u;
-            if (bits) h = probe__mix(h, v & (((uint64_t)1 << bits) - 1));
-            return named_text(c, cell, from, (size_t)(at - from) + bits / 8, h);
+    return (pv){.head = PV_TEXT16 | PV_SYMBOL | (uint64_t)s->n << 32, .p = s->text};
+}
+
+/* The symbol of a text of less than 16 bytes; NULL: it has none. */
+static inline const psymbol *short_symbol(const psymbols *t, uint32_t n, uint64_t hash, uint64_t lo, uint64_t hi)
+{
+    if (UNLIKELY(!t->cap)) return NULL;
+    const uint32_t mask = t->cap - 1;
+    for (uint32_t i = probe__home(hash, t->cap);; i = (i + 1) & mask) {
+        const psymbol *s = t->slot[i];
+        if (!s || (s->hash == hash && s->n == n && probe__load64(s->text) == lo && probe__load64(s->text + 8) == hi))
+            return s;
+    }
+}
+
+/* The symbol of a text, or the text itself. */
+static pv named_text(const pctx *c, pcell *cell, const uint8_t *text, uint32_t n, uint64_t hash)
+{
+    probe *p = c->p;
+    const psymbols *t = &p->symbols;
+    const psymbol *s = NULL;
+    if (n <= p->symbol_max && !cell->plain) {
+        for (uint32_t i = probe__home(hash, t->cap); t->cap && (s = t->slot[i]); i = (i + 1) & (t->cap - 1))
+            if (s->hash == hash && s->n == n && memcmp(s->text, text, n) == 0) break;
+        if (!s && !c->looking_back) s = probe__symbol_make(p, cell, text, n, hash);
+    }
+    return s ? symbol_value(s) : pv_bytes(PV_TEXT16, slice_of(text, n));
+}
+
+/* A text up to its NUL, hashed on the way, 16 bytes a step; null: there is none before the end. */
+static pv text_value(const pctx *c, pcell *cell, const uint8_t *from, const uint8_t *end)
+{
+    uint64_t h = PROBE_KEY_SEED, lo, hi;
+    for (const uint8_t *at = from;; at += 16) {
+        const size_t left = (size_t)(end - at);
+        uint8_t few[16] = {0}; /* zeros behind the payload: a NUL unit has to begin before them */
+        if (left < 16) memcpy(few, at, left);
+        const uint32_t n = text_chunk(left < 16 ? few : at, &lo, &hi);
+        if (n < 16) {
+            if (n + 2 > left) return pv_null();
+            if (n) h = probe__mix(h, lo, hi);
+            const uint32_t all = (uint32_t)(at - from) + n;
+            return named_text(c, cell, from, all, probe__hash_end(h, all, PV_TEXT16));
         }
-        h = probe__mix(h, v);
+        h = probe__mix(h, lo, hi);
     }
-    v = 0;
-    for (unsigned bits = 0; end - at >= 2; at += 2, bits += 16) {
-        uint64_t unit = at[0] | (uint64_t)at[1] << 8;
-        if (!unit) return named_text(c, cell, from, (size_t)(at - from), bits ? probe__mix(h, v) : h);
-        v |= unit << bits;
-    }
-    return pv_null();
 }
 
 /* A number of a fixed size, at `from`; null: the payload is shorter. */
@@ -93,7 +128,8 @@ static inline pv number_value(uint8_t how, const uint8_t *from, const uint8_t *e
     return pv_int(how == PF_I32 ? (int64_t)(int32_t)narrow : (int64_t)narrow);
 }
 
-pv probe__field_text(pctx *c, uint32_t ref)
+/* Any text. */
+static __attribute__((noinline)) pv field_text(pctx *c, uint32_t ref)
 {
     pcell *cell = &c->p->cell[ref];
     const slice b = c->ev->payload;
@@ -102,6 +138,22 @@ pv probe__field_text(pctx *c, uint32_t ref)
     if (v.type == PV_NULL && !c->looking_back) c->kind->missing[ref]++;
     cell->stamp = c->p->order;
     return cell->v = v;
+}
+
+pv probe__field_text(pctx *c, uint32_t ref)
+{
+    const slice b = c->ev->payload;
+    const size_t offset = c->kind->place[ref].offset;
+    uint64_t lo, hi;
+    if (UNLIKELY(offset + 16 > b.n)) return field_text(c, ref);
+    const uint32_t n = text_chunk(b.p + offset, &lo, &hi); /* most names are short and have come before */
+    if (n - 1 >= 15) return field_text(c, ref);
+    const uint64_t hash = probe__hash_end(probe__mix(PROBE_KEY_SEED, lo, hi), n, PV_TEXT16);
+    const psymbol *s = short_symbol(&c->p->symbols, n, hash, lo, hi);
+    if (UNLIKELY(!s)) return field_text(c, ref);
+    pcell *cell = &c->p->cell[ref];
+    cell->stamp = c->p->order;
+    return cell->v = symbol_value(s);
 }
 
 /* A number at a known place, or behind a text; null: the payload is shorter. */

@@ -72,22 +72,16 @@ static __attribute__((noinline)) void key_of_many(pctx *c, const pcolumns *cols,
     k->hash = hash_words(c->p->key_words, k->n);
 }
 
-/* Up to seven bytes. */
-static uint64_t load_few(const uint8_t *p, uint32_t n)
-{
-    uint64_t v = 0;
-    for (uint32_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << 8 * i;
-    return v;
-}
-
 static uint64_t hash_text(const uint8_t *p, uint32_t n, uint8_t type)
 {
-    uint64_t h = PROBE_KEY_SEED;
+    uint64_t h = PROBE_KEY_SEED, w[2] = {0};
     uint32_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        h = probe__mix(h, probe__load64(p + i));
-    if (i < n) h = probe__mix(h, load_few(p + i, n - i));
+    for (; i + 16 <= n; i += 16)
+        h = probe__mix(h, probe__load64(p + i), probe__load64(p + i + 8));
+    if (i < n) {
+        memcpy(w, p + i, n - i);
+        h = probe__mix(h, w[0], w[1]);
+    }
     return probe__hash_end(h, n, type);
 }
 

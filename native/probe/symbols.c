@@ -27,7 +27,7 @@ static bool widen(probe *p)
     return true;
 }
 
-static size_t symbol_size(uint32_t n) { return sizeof(psymbol) + n + 8; }
+static size_t symbol_size(uint32_t n) { return sizeof(psymbol) + n + 16; }
 
 __attribute__((noinline, cold)) const psymbol *probe__symbol_make(probe *p, pcell *field, const uint8_t *text,
                                                                   uint32_t n, uint64_t hash)

@@ -4,6 +4,8 @@
 #ifndef LUNETTE_PROBE_VALUE_H
 #define LUNETTE_PROBE_VALUE_H
 
+#include <assert.h>
+
 #include "base/bytes.h"
 
 static inline uint64_t probe__load64(const uint8_t *p)
@@ -54,22 +56,30 @@ static inline bool probe__same(const uint8_t *a, const uint8_t *b, uint32_t n)
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 typedef enum pv_type { PV_NULL, PV_BOOL, PV_INT, PV_FLOAT, PV_TEXT16, PV_TEXT8, PV_GUID, PV_STACK } pv_type;
 
+/* What tells values apart is one word, `head`, so that a value is two registers and is made and copied as such. */
 typedef struct pv {
-    uint8_t type; /* pv_type */
-    bool cut;     /* of a kept text: it was longer */
-    bool symbol;  /* p is the text of a psymbol: good until the engine's end */
-    uint32_t n;   /* bytes of texts and GUIDs */
+    union {
+        struct {
+            uint8_t type; /* pv_type */
+            bool cut;     /* of a kept text: it was longer */
+            bool symbol;  /* p is the text of a psymbol: good until the engine's end */
+            uint32_t n;   /* bytes of texts and GUIDs */
+        };
+        uint64_t head;
+    };
     union {
         int64_t i; /* PV_BOOL, PV_INT, PV_STACK: number of the stack */
         double f;
         const uint8_t *p; /* borrowed; of kept values: in the same allocation */
     };
 } pv;
+#define PV_SYMBOL ((uint64_t)1 << 16) /* in head */
+static_assert(offsetof(pv, symbol) == 2 && offsetof(pv, n) == 4 && sizeof(pv) == 16, "head is type, cut, symbol, n");
 
-static inline pv pv_null(void) { return (pv){.type = PV_NULL}; }
-static inline pv pv_int(int64_t i) { return (pv){.type = PV_INT, .i = i}; }
-static inline pv pv_float(double f) { return (pv){.type = PV_FLOAT, .f = f}; }
-static inline pv pv_bool(bool b) { return (pv){.type = PV_BOOL, .i = b}; }
+static inline pv pv_null(void) { return (pv){.head = PV_NULL}; }
+static inline pv pv_int(int64_t i) { return (pv){.head = PV_INT, .i = i}; }
+static inline pv pv_float(double f) { return (pv){.head = PV_FLOAT, .f = f}; }
+static inline pv pv_bool(bool b) { return (pv){.head = PV_BOOL, .i = b}; }
 static inline bool pv_is_text(pv v) { return v.type == PV_TEXT16 || v.type == PV_TEXT8; }
 static inline bool pv_has_bytes(pv v) { return v.type >= PV_TEXT16 && v.type <= PV_GUID; }
 static inline bool pv_true(pv v) { return v.type == PV_BOOL && v.i != 0; }
@@ -82,7 +92,7 @@ static inline bool pv_number(pv v, double *out)
 /* n bytes of a text or a GUID; borrowed. */
 static inline pv pv_bytes(pv_type type, slice s)
 {
-    pv v = {.type = (uint8_t)type, .n = (uint32_t)s.n};
+    pv v = {.head = (uint64_t)type | (uint64_t)(uint32_t)s.n << 32};
     v.p = s.n ? s.p : (const uint8_t *)"";
     return v;
 }
