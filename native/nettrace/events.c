@@ -371,10 +371,40 @@ static inline bool short_header(const uint8_t **at, const uint8_t *end, steady *
     return true;
 }
 
+/* As short_header for what most headers are where several kinds of event come from one thread: kind, stack and payload
+ * size are all told, and the time is less than 2^14 ticks from the last event. */
+static inline bool usual_header(const uint8_t **at, const uint8_t *end, steady *s)
+{
+    enum { USUAL = HAS_METADATA | HAS_STACK | HAS_SIZE, LONGER = 0x808000, ROOM = 8 };
+    const uint8_t *p = *at;
+    uint64_t x, delta;
+    if (end - p < ROOM) return false;
+    memcpy(&x, p, sizeof x);
+    if ((x & (LONGER | 0xFF)) != USUAL) return false;
+    const uint64_t id = x >> 8 & 0x7F, stack = x >> 16 & 0x7F;
+    x >>= 24;
+    p += 5;
+    delta = x & 0x7F;
+    if (x & 0x80) {
+        if (x & 0x8000) return false;
+        x >>= 8;
+        p++;
+        delta |= x << 7 & 0x3F80;
+    }
+    x = x >> 8 & 0xFF;
+    if (x & 0x80 || x > (size_t)(end - p)) return false;
+    s->id = id;
+    s->stack = stack;
+    s->size = x;
+    s->ts += delta;
+    *at = p;
+    return true;
+}
+
 /* A thread's events come one after another. Once the first of them waits and is booked, those that differ in nothing
  * but kind, time, stack and payload need no more than a look at their header. Takes as many as go; the general way goes
  * on from there. */
-static void take_steady(walk *w)
+static __attribute__((noinline)) void take_steady(walk *w)
 {
     nt_reader *r = w->r;
     nt__block *b = w->block;
@@ -383,7 +413,7 @@ static void take_steady(walk *w)
         return;
     if (!t->seen || t->last_seq != w->seq || w->kind_id != w->metadata_id || !w->kind || w->kind->muted) return;
     steady s = {w->metadata_id, w->stack, w->payload_size, w->ts};
-    const uint8_t *p = w->p;
+    const uint8_t *p = w->p, *const end = w->end, *const bytes = b->bytes;
     nt_kind *k = w->kind;
     uint32_t seq = w->seq, context = b->n_contexts - 1;
     uint32_t most = nt__waiting_max(r) < b->cap_events ? nt__waiting_max(r) : b->cap_events;
@@ -393,14 +423,14 @@ static void take_steady(walk *w)
     while (to < full) {
         const uint8_t *next = p;
         steady n = s;
-        if (!short_header(&next, w->end, &n) && !steady_header(&next, w->end, &n)) break;
+        if (!usual_header(&next, end, &n) && !short_header(&next, end, &n) && !steady_header(&next, end, &n)) break;
         if (n.id != s.id) {
             nt_kind *other = n.id < n_by_id ? by_id[n.id] : NULL;
             if (!other || other->muted || n.id == 0) break;
             k = other;
         }
         *to++ = (nt_waiting){.ts = (int64_t)n.ts,
-                             .payload = (uint32_t)(next - b->bytes),
+                             .payload = (uint32_t)(next - bytes),
                              .payload_size = (uint32_t)n.size,
                              .kind = k->index,
                              .stack = (uint32_t)n.stack,
