@@ -223,11 +223,11 @@ typedef struct nt_event {
     uint64_t capture_thread; /* who wrote it: sequence numbers count per capture thread */
     const uint8_t *activity; /* 16 bytes, or NULL */
     const uint8_t *related;  /* 16 bytes, or NULL */
-    uint32_t processor;      /* of the capture thread; NT_NO_PROCESSOR: not known */
     uint32_t stack;          /* for nt_stack */
-    uint32_t labels;         /* V6, for nt_labels; 0: none */
     uint32_t seq;
-    int64_t pid; /* V6: of the thread; else the trace's */
+    uint32_t processor; /* of the capture thread; NT_NO_PROCESSOR: not known */
+    uint32_t labels;    /* V6, for nt_labels; 0: none */
+    int64_t pid;        /* V6: of the thread; else the trace's */
 } nt_event;
 #define NT_NO_PROCESSOR UINT32_MAX
 
@@ -262,6 +262,7 @@ static inline bool nt_run_next(nt_run *run)
     const nt_waiting *w = run->at;
     nt_event *ev = &run->event;
     if (w == run->end || w->ts > run->until) return false;
+    const int64_t ts = w->ts;
     run->at = w + 1;
     if (__builtin_expect(w->context != run->context, 0)) {
         const nt_context *c = &run->contexts[run->context = w->context];
@@ -274,13 +275,13 @@ static inline bool nt_run_next(nt_run *run)
     }
     ev->kind = run->kinds[w->kind];
     ev->payload = (slice){run->bytes + w->payload, w->payload_size};
-    ev->ts = w->ts;
+    ev->ts = ts;
     ev->stack = w->stack;
     ev->seq = w->seq;
-    if (__builtin_expect(w->ts < run->last_ts, 0))
+    if (__builtin_expect(ts < run->last_ts, 0))
         run->n_late++;
     else
-        run->last_ts = w->ts;
+        run->last_ts = ts;
     return true;
 }
 

@@ -276,32 +276,32 @@ static inline bool key_of(const ptop *t, const nt_event *ev, int64_t *key)
 }
 
 /* One event, which c has already. */
-static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k)
+static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k, const nt_event *ev)
 {
     ppair *pair;
     int64_t key;
+    const uint64_t order = ++p->order;
     c->kind = k;
     c->has_time = false;
     p->scratch_n = 0;
-    p->order++;
     for (const ptop *t = k->top; t->op != PT_END; t++) {
         switch ((ptop_op)t->op) {
         case PT_START:
             pair = *(ppair **)(void *)t->state;
-            if (LIKELY(pair && pair->used < pair->limit && key_of(t, c->ev, &key))) {
+            if (LIKELY(pair && pair->used < pair->limit && key_of(t, ev, &key))) {
                 probe__begin_number(c, t->node, pair, key);
                 continue;
             }
             break;
         case PT_STOP:
             pair = *(ppair **)(void *)t->state;
-            if (LIKELY(pair && pair->cap && key_of(t, c->ev, &key))) {
+            if (LIKELY(pair && pair->cap && key_of(t, ev, &key))) {
                 probe__end_number(c, t->node, pair, key, t->state + sizeof pair, true);
                 continue;
             }
             break;
         case PT_RING:
-            if (LIKELY(probe__ring_put(c, t->node, (prows *)(void *)t->state))) continue;
+            if (LIKELY(probe__ring_put(t->node, (prows *)(void *)t->state, order, k, ev))) continue;
             break;
         case PT_RUN:
         case PT_END: break;
@@ -324,20 +324,24 @@ static inline void enter(pctx *c, const nt_reader *r, const nt_event *ev)
 void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
 {
     enter(&p->ctx, r, ev);
-    run_event(p, &p->ctx, k);
+    run_event(p, &p->ctx, k, ev);
 }
 
 bool probe_events(probe *p, const nt_reader *r, nt_run *run, const atomic_bool *quiet, int64_t *latest)
 {
-    pctx *c = &p->ctx;
+    const nt_event *const ev = &run->event;
+    int64_t last = INT64_MIN;
+    bool other = false;
+    enter(&p->ctx, r, ev);
     while (nt_run_next(run)) {
-        const probe_kind *k = ((const probe_use *)run->event.kind->user)->only;
-        if (UNLIKELY(!k || atomic_load_explicit(quiet, memory_order_relaxed))) return true;
-        if (run->event.ts > *latest) *latest = run->event.ts;
-        enter(c, r, &run->event);
-        run_event(p, c, k);
+        const probe_kind *k = ((const probe_use *)ev->kind->user)->only;
+        other = !k || atomic_load_explicit(quiet, memory_order_relaxed);
+        if (UNLIKELY(other)) break;
+        last = ev->ts;
+        run_event(p, &p->ctx, k, ev);
     }
-    return false;
+    if (last > *latest) *latest = last; /* times of a run only grow */
+    return other;
 }
 
 /* ---- kinds of events --------------------------------------------------------------------------------------------- */

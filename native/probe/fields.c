@@ -45,27 +45,30 @@ static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
 /* The 16 bytes of a text at p: how many of them come before its NUL (16: it has none here), zeros from there on. */
 static inline uint32_t text_chunk(const uint8_t *p, uint64_t *lo, uint64_t *hi)
 {
+#ifdef __SSE2__
+    static const uint8_t keep[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const unsigned nul = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi16(v, _mm_setzero_si128())) | 0x10000;
+    const uint32_t n = (uint32_t)__builtin_ctz(nul);
+    v = _mm_and_si128(v, _mm_loadu_si128((const __m128i *)(const void *)(keep + 16 - n)));
+    *lo = (uint64_t)_mm_cvtsi128_si64(v);
+    *hi = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(v, v));
+    return n;
+#else
     static const uint64_t units = 0x0001000100010001u, high = 0x8000800080008000u;
+    static const uint64_t keep[4] = {0, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF};
     *lo = probe__load64(p);
     *hi = probe__load64(p + 8);
-#ifdef __SSE2__
-    (void)units;
-    (void)high;
-    const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-    const unsigned nul = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi16(v, _mm_setzero_si128()));
-    if (!nul) return 16;
-    const uint32_t n = (uint32_t)__builtin_ctz(nul);
-#else
-    /* The lowest mark is a true one. */
-    const uint64_t a = (*lo - units) & ~*lo & high, b = (*hi - units) & ~*hi & high;
-    if (!(a | b)) return 16;
-    const uint32_t n = (uint32_t)(a ? __builtin_ctzll(a) / 16 * 2 : 8 + __builtin_ctzll(b) / 16 * 2);
+    const uint64_t a = (*lo - units) & ~*lo & high, b = (*hi - units) & ~*hi & high; /* the lowest mark is a true one */
+    if (a) {
+        *lo &= keep[__builtin_ctzll(a) / 16];
+        *hi = 0;
+        return (uint32_t)__builtin_ctzll(a) / 16 * 2;
+    }
+    if (!b) return 16;
+    *hi &= keep[__builtin_ctzll(b) / 16];
+    return 8 + (uint32_t)__builtin_ctzll(b) / 16 * 2;
 #endif
-    static const uint64_t keep[] = {0,          0xFFFF,     0xFFFFFFFF, 0xFFFFFFFFFFFF,
-                                    UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
-    *lo &= keep[n / 2];
-    *hi &= n < 8 ? 0 : keep[n / 2 - 4];
-    return n;
 }
 
 static inline pv symbol_value(const psymbol *s)

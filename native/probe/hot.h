@@ -24,12 +24,13 @@ typedef struct psketch_page {
 struct psketch {
     uint64_t n;
     double sum, min, max;
-    double exact[SKETCH_EXACT];
+    /* Pages by the low bits of their id (0: none): durations of one kind keep to a few orders of magnitude. */
+    uint16_t near_id[SKETCH_NEAR];
+    psketch_page *near[SKETCH_NEAR];
     psketch_page **page; /* sorted by id */
     uint32_t n_page, cap_page;
-    uint64_t lost;                   /* found no page: counted, with no place */
-    psketch_page *near[SKETCH_NEAR]; /* pages by the low bits of their id: durations of one kind keep to a few orders of
-                                      * magnitude */
+    uint64_t lost; /* found no page: counted, with no place */
+    double exact[SKETCH_EXACT];
 };
 
 /* Doubles as whole numbers that have the same order; no negative zero. */
@@ -51,8 +52,7 @@ static inline void probe__sketch_put(probe *p, psketch **at, double v)
     }
     const uint64_t bits = probe__ordered_bits(v);
     const uint16_t id = (uint16_t)(bits >> 52);
-    psketch_page *g = s->near[id % SKETCH_NEAR];
-    if (UNLIKELY(!g || g->id != id)) {
+    if (UNLIKELY(s->near_id[id % SKETCH_NEAR] != id)) {
         probe__sketch_add(p, at, v);
         return;
     }
@@ -60,7 +60,7 @@ static inline void probe__sketch_put(probe *p, psketch **at, double v)
     if (v > s->max) s->max = v;
     s->sum += v;
     s->n++;
-    g->n[bits >> (52 - SKETCH_SUB_BITS) & (SKETCH_SUB - 1)]++;
+    s->near[id % SKETCH_NEAR]->n[bits >> (52 - SKETCH_SUB_BITS) & (SKETCH_SUB - 1)]++;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
@@ -129,14 +129,16 @@ static inline bool probe__capture(pctx *c, const pnode *n, pwait *o)
 /* The start waits at that slot, which has its key already. False: dropped. */
 static inline bool probe__wait_at(pctx *c, const pnode *n, ppair *s, pslot *at)
 {
+    probe *p = c->p;
+    const int64_t ts = c->ev->ts;
     pwait *o = s->spare;
     if (UNLIKELY(s->n_open >= PROBE_OPEN_MAX)) return false;
     if (LIKELY(o != NULL))
         s->spare = o->next;
-    else if (!(o = probe__alloc(c->p, sizeof *o)))
+    else if (!(o = probe__alloc(p, sizeof *o)))
         return false;
-    o->ts = c->ev->ts;
-    o->order = c->p->order;
+    o->ts = ts;
+    o->order = p->order;
     if (UNLIKELY(!probe__capture(c, n, o))) {
         o->next = s->spare;
         s->spare = o;
@@ -204,34 +206,36 @@ static inline void probe__end_number(pctx *c, const pnode *n, ppair *s, int64_t 
 
 /* ---- rings of events: rows.c ------------------------------------------------------------------------------------- */
 /* Writes what every event has into a row; its payload and its activities are the caller's. */
-static inline praw *probe__raw_head(const pctx *c, prow *r)
+static inline praw *probe__raw_head(prow *r, uint64_t order, const probe_kind *k, const nt_event *ev)
 {
-    const nt_event *ev = c->ev;
+    const int64_t ts = ev->ts;
+    const uint64_t thread = ev->thread;
+    const uint32_t n = (uint32_t)ev->payload.n;
     praw *w = (praw *)(void *)r->v;
     r->n = PROW_RAW;
-    r->order = c->p->order;
-    w->kind = c->kind;
-    w->ts = ev->ts;
-    w->thread = ev->thread;
+    r->order = order;
+    w->kind = k;
+    w->ts = ts;
+    w->thread = thread;
     w->has_activity = w->has_related = false;
-    w->n = (uint32_t)ev->payload.n;
+    w->n = n;
     return w;
 }
 
 /* Writes an event that has all fields of the row over the oldest of a full ring; false: not so simple. */
-static inline bool probe__ring_put(const pctx *c, const pnode *n, prows *s)
+static inline bool probe__ring_put(const pnode *n, prows *s, uint64_t order, const probe_kind *k, const nt_event *ev)
 {
-    const nt_event *ev = c->ev;
+    const uint32_t head = s->head;
     if (UNLIKELY(s->n != n->n)) return false;
-    prow *r = s->p[s->head];
-    const size_t size = ev->payload.n;
-    if (UNLIKELY(((uintptr_t)ev->activity | (uintptr_t)ev->related) != 0 || r->n != PROW_RAW || size > 64 ||
-                 r->cap < sizeof(prow) + sizeof(praw) + size))
+    prow *r = s->p[head];
+    const slice payload = ev->payload;
+    if (UNLIKELY(((uintptr_t)ev->activity | (uintptr_t)ev->related) != 0 || r->n != PROW_RAW || payload.n > 64 ||
+                 r->cap < sizeof(prow) + sizeof(praw) + payload.n))
         return false;
     s->seen++;
     s->dropped++;
-    s->head = s->head + 1 == s->n ? 0 : s->head + 1;
-    probe__copy(probe__raw_head(c, r)->payload, ev->payload.p, (uint32_t)size);
+    s->head = head + 1 == n->n ? 0 : head + 1;
+    probe__copy(probe__raw_head(r, order, k, ev)->payload, payload.p, (uint32_t)payload.n);
     return true;
 }
 

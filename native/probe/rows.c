@@ -91,7 +91,7 @@ static void raw_fill(pctx *c, const pnode *n, prow *r)
     const nt_event *ev = c->ev;
     for (uint32_t i = 0; i < n->n_fields; i++)
         if (c->kind->place[n->fields[i]].how == PF_NONE) c->kind->missing[n->fields[i]]++;
-    praw *w = probe__raw_head(c, r);
+    praw *w = probe__raw_head(r, c->p->order, c->kind, ev);
     w->has_activity = ev->activity != NULL;
     w->has_related = ev->related != NULL;
     if (ev->activity) memcpy(w->activity, ev->activity, 16);

@@ -20,6 +20,12 @@ static double from_bits(uint64_t u)
     return v;
 }
 
+static psketch_page *near_page(psketch *s, psketch_page *g)
+{
+    s->near_id[g->id % SKETCH_NEAR] = g->id;
+    return s->near[g->id % SKETCH_NEAR] = g;
+}
+
 static __attribute__((noinline)) psketch_page *page_at(probe *p, psketch *s, uint16_t id)
 {
     uint32_t lo = 0, hi = s->n_page;
@@ -30,7 +36,7 @@ static __attribute__((noinline)) psketch_page *page_at(probe *p, psketch *s, uin
         else
             hi = mid;
     }
-    if (lo < s->n_page && s->page[lo]->id == id) return s->near[id % SKETCH_NEAR] = s->page[lo];
+    if (lo < s->n_page && s->page[lo]->id == id) return near_page(s, s->page[lo]);
     if (s->n_page == PAGES_MAX) return s->page[lo < s->n_page ? lo : lo - 1];
     if (s->n_page == s->cap_page) {
         uint32_t cap = s->cap_page ? 2 * s->cap_page : 8;
@@ -46,14 +52,13 @@ static __attribute__((noinline)) psketch_page *page_at(probe *p, psketch *s, uin
     memmove(s->page + lo + 1, s->page + lo, (s->n_page - lo) * sizeof *s->page);
     s->page[lo] = fresh;
     s->n_page++;
-    return s->near[id % SKETCH_NEAR] = fresh;
+    return near_page(s, fresh);
 }
 
 static __attribute__((noinline)) void bucket(probe *p, psketch *s, uint64_t bits, uint64_t times)
 {
     uint16_t id = (uint16_t)(bits >> 52);
-    psketch_page *g = s->near[id % SKETCH_NEAR];
-    if (!g || g->id != id) g = page_at(p, s, id);
+    psketch_page *g = s->near_id[id % SKETCH_NEAR] == id ? s->near[id % SKETCH_NEAR] : page_at(p, s, id);
     if (g)
         g->n[bits >> (52 - SKETCH_SUB_BITS) & (SKETCH_SUB - 1)] += times;
     else
