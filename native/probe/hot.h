@@ -86,6 +86,16 @@ static inline void probe__run_here(pctx *c, const pblock *b, uint8_t *state)
         if ((n->on & on) && (!n->where || probe__holds(c, n->where))) probe__run_node(c, n, state + n->offset);
 }
 
+/* As probe__run: mostly a pair has a group. */
+static inline void probe__run_pair(pctx *c, const pblock *b, uint8_t *state)
+{
+    const pnode *n = b->node;
+    if (LIKELY(b->n == 1 && n->op == PROBE_GROUP && !n->where && (n->on & c->kind->on)))
+        probe__group_add(c, n, (pgroup **)(void *)(state + n->offset));
+    else
+        probe__run_all(c, b, state);
+}
+
 /* ---- pairs by one whole number: pair.c --------------------------------------------------------------------------- */
 /* The slot of one whole number, where it is or would be. */
 static inline pslot *probe__slot_of(const ppair *s, int64_t key, uint64_t hash)
@@ -114,16 +124,19 @@ static inline void probe__slot_free(probe *p, ppair *s, pslot *at)
 /* Keeps what of the start is wanted. False: past the memory cap. */
 static inline bool probe__capture(pctx *c, const pnode *n, pwait *o)
 {
-    const uint32_t n_kept = n->captured.n;
-    uint32_t i = 0;
-    if (n_kept > PROBE_WAIT_FEW) return probe__capture_row(c, n, o);
-    for (; i < n_kept; i++) {
-        const pv v = probe__value(c, n->captured.e[i]);
-        if (UNLIKELY(pv_has_bytes(v) && !v.symbol)) return probe__capture_row(c, n, o);
-        o->few[i] = v;
-    }
     o->kept = o->few;
-    return true;
+    switch (n->captured.n) {
+    case 2:
+        o->few[1] = probe__value(c, n->captured.e[1]);
+        if (UNLIKELY(pv_has_bytes(o->few[1]) && !o->few[1].symbol)) return probe__capture_row(c, n, o);
+        /* fall through */
+    case 1:
+        o->few[0] = probe__value(c, n->captured.e[0]);
+        if (UNLIKELY(pv_has_bytes(o->few[0]) && !o->few[0].symbol)) return probe__capture_row(c, n, o);
+        /* fall through */
+    case 0: return true;
+    default: return probe__capture_row(c, n, o);
+    }
 }
 
 /* The start waits at that slot, which has its key already. False: dropped. */
@@ -176,7 +189,7 @@ static inline void probe__meet(pctx *c, const pnode *n, ppair *s, pslot *at, uin
     pwait *o = at->top;
     at->top = o->next;
     s->n_open--;
-    if (!at->top) probe__slot_free(c->p, s, at);
+    if (LIKELY(!o->next)) probe__slot_free(c->p, s, at);
     const pv *outer_start = top ? NULL : c->start;
     const bool outer_paired = top ? false : c->paired;
     const int64_t outer_duration = top ? 0 : c->duration_ns;
@@ -185,7 +198,7 @@ static inline void probe__meet(pctx *c, const pnode *n, ppair *s, pslot *at, uin
     c->duration_ns = probe__span(c->trace, o->ts, c->ev->ts);
     if (!n->pair_where || probe__holds(c, n->pair_where)) {
         s->pairs++;
-        probe__run_here(c, &n->kids, kids);
+        probe__run_pair(c, &n->kids, kids);
     }
     c->start = outer_start;
     c->paired = outer_paired;
