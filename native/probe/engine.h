@@ -492,19 +492,14 @@ void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k);
 /* Mixes 16 bytes into h. */
 static inline uint64_t probe__mix(uint64_t h, uint64_t lo, uint64_t hi)
 {
-    h = (h ^ lo) * 0x9FB21C651E98DF25ull ^ (h + hi) * 0xD6E8FEB86659FD93ull;
-    return h ^ h >> 32;
-}
-static inline uint64_t probe__mixed(uint64_t h)
-{
-    h *= 0xD6E8FEB86659FD93ull;
-    return (h ^ h >> 29) | 1;
+    const unsigned __int128 m = (unsigned __int128)(lo ^ h) * (hi ^ 0xD6E8FEB86659FD93ull);
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 /* The hash of a text or GUID of n bytes, which were mixed into h by 16 (the last ones filled up with zeros), beginning
  * with the seed. */
 static inline uint64_t probe__hash_end(uint64_t h, uint32_t n, uint8_t type)
 {
-    return probe__mixed(h ^ ((uint64_t)n << 8 | type));
+    return (h ^ ((uint64_t)n << 8 | type)) | 1;
 }
 /* Numbers that follow one another are spread evenly. Two of a type with the same hash differ in their low 56 bits. */
 static inline uint64_t probe__hash_word(uint8_t type, int64_t i)
@@ -556,39 +551,6 @@ void probe__pair_fini(probe *p, ppair **s);
 void probe__pair_merge(probe *p, ppair **into, const ppair *from);
 /* Is a start of the top's pair of that name open under the keys that the running event has? */
 bool probe__pair_is_open(pctx *c, slice name);
-#define PROBE_WAIT_FEW 2 /* values of a start that need no row of their own */
-typedef struct pwait {
-    struct pwait *next; /* an older start of the same key, or in the free list */
-    int64_t ts;
-    uint64_t order;
-    const pv *kept; /* the captured values: few, or those of row */
-    pv few[PROBE_WAIT_FEW];
-    prow *row; /* kept for the next start when it is not used */
-} pwait;
-typedef struct pslot {
-    uint64_t hash; /* 0: empty */
-    pwait *top;
-    uint64_t small[2];
-    uint8_t *key; /* of a long one; key_room bytes */
-    uint32_t key_n;
-} pslot;
-struct ppair {
-    pslot *slot;
-    uint32_t cap, used, n_open;
-    uint32_t limit; /* of used, before the table grows */
-    pwait *spare;
-    uint64_t pairs, unmatched, replaced, dropped, keyless;
-    uint64_t open_elsewhere; /* of states that were merged into this one */
-};
-
-void probe__slot_key_free(probe *p, pslot *s);
-/* Fills the hole that a slot leaves: those behind it that it had pushed on move up. */
-void probe__slot_close(ppair *s, uint32_t hole);
-/* Makes the place of a start free when that may be; false: it may not. */
-bool probe__make_way(probe *p, const pnode *n, ppair *s, pslot *at);
-/* Keeps what of the start is wanted in a row. False: past the memory cap. */
-bool probe__capture_row(pctx *c, const pnode *n, pwait *o);
-
 /* timeline.c */
 typedef struct pbucket {
     int64_t at; /* number of the slice */

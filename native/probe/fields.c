@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* fields.c: the value of a field in an event: where it stands in a kind of event, and what is there. */
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include "probe/hot.h"
 
 static pv of_value(const nt_value *v)
@@ -42,33 +38,16 @@ static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
     return NULL;
 }
 
-/* The 16 bytes of a text at p: how many of them come before its NUL (16: it has none here), zeros from there on. */
+/* The 16 bytes of a text at p: how many of them come before its NUL (16: it has none here), zeros from there on. The
+ * lowest mark of a NUL unit is a true one, and what is below it is the text and zeros. */
 static inline uint32_t text_chunk(const uint8_t *p, uint64_t *lo, uint64_t *hi)
 {
-#ifdef __SSE2__
-    static const uint8_t keep[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
-    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-    const unsigned nul = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi16(v, _mm_setzero_si128())) | 0x10000;
-    const uint32_t n = (uint32_t)__builtin_ctz(nul);
-    v = _mm_and_si128(v, _mm_loadu_si128((const __m128i *)(const void *)(keep + 16 - n)));
-    *lo = (uint64_t)_mm_cvtsi128_si64(v);
-    *hi = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(v, v));
-    return n;
-#else
-    static const uint64_t units = 0x0001000100010001u, high = 0x8000800080008000u;
-    static const uint64_t keep[4] = {0, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFF};
-    *lo = probe__load64(p);
-    *hi = probe__load64(p + 8);
-    const uint64_t a = (*lo - units) & ~*lo & high, b = (*hi - units) & ~*hi & high; /* the lowest mark is a true one */
-    if (a) {
-        *lo &= keep[__builtin_ctzll(a) / 16];
-        *hi = 0;
-        return (uint32_t)__builtin_ctzll(a) / 16 * 2;
-    }
-    if (!b) return 16;
-    *hi &= keep[__builtin_ctzll(b) / 16];
-    return 8 + (uint32_t)__builtin_ctzll(b) / 16 * 2;
-#endif
+    const uint64_t units = 0x0001000100010001u, high = 0x8000800080008000u, x = probe__load64(p),
+                   y = probe__load64(p + 8), a = (x - units) & ~x & high, b = (y - units) & ~y & high;
+    *lo = x & (a ^ (a - 1));
+    *hi = a ? 0 : y & (b ^ (b - 1));
+    if (!(a | b)) return 16;
+    return (uint32_t)(a ? __builtin_ctzll(a) : 64 + __builtin_ctzll(b)) / 16 * 2;
 }
 
 static inline pv symbol_value(const psymbol *s)
@@ -155,8 +134,10 @@ pv probe__field_text(pctx *c, uint32_t ref)
     const psymbol *s = short_symbol(&c->p->symbols, n, hash, lo, hi);
     if (UNLIKELY(!s)) return field_text(c, ref);
     pcell *cell = &c->p->cell[ref];
+    const pv v = symbol_value(s);
     cell->stamp = c->p->order;
-    return cell->v = symbol_value(s);
+    cell->v = v;
+    return v;
 }
 
 /* A number at a known place, or behind a text; null: the payload is shorter. */

@@ -96,15 +96,53 @@ static inline void probe__run_pair(pctx *c, const pblock *b, uint8_t *state)
         probe__run_all(c, b, state);
 }
 
-/* ---- pairs by one whole number: pair.c --------------------------------------------------------------------------- */
+/* ---- pairs: pair.c; those by one whole number are here ------------------------------------------------------------
+ */
+#define PROBE_WAIT_FEW 2 /* values of a start that need no row of their own */
+typedef struct pwait {
+    struct pwait *next; /* an older start of the same key, or in the free list */
+    int64_t ts;
+    uint64_t order;
+    const pv *kept; /* the captured values: few, or those of row */
+    pv few[PROBE_WAIT_FEW];
+    prow *row; /* kept for the next start when it is not used */
+} pwait;
+typedef struct pslot {
+    uint64_t hash; /* 0: empty */
+    pwait *top;
+    uint64_t small[2];
+    uint8_t *key; /* of a long one; key_room bytes */
+    uint32_t key_n;
+} pslot;
+struct ppair {
+    pslot *slot, *last;
+    uint32_t cap, used, n_open;
+    uint32_t limit; /* of used, before the table grows */
+    pwait *spare;
+    uint64_t pairs, unmatched, replaced, dropped, keyless;
+    uint64_t open_elsewhere; /* of states that were merged into this one */
+};
+
+/* The first bytes of a stored key of one whole number. */
+static inline uint64_t probe__number_key(int64_t key) { return PV_INT | (uint64_t)key << 8; }
+/* The slot of one whole number from `at` on. */
+pslot *probe__slot_search(const ppair *s, pslot *at, int64_t key, uint64_t hash);
+void probe__slot_key_free(probe *p, pslot *s);
+/* Fills the hole that a slot leaves: those behind it that it had pushed on move up. */
+void probe__slot_close(ppair *s, uint32_t hole);
+/* Makes the place of a start free when that may be; false: it may not. */
+bool probe__make_way(probe *p, const pnode *n, ppair *s, pslot *at);
+/* Keeps what of the start is wanted in a row. False: past the memory cap. */
+bool probe__capture_row(pctx *c, const pnode *n, pwait *o);
+
+static inline pslot *probe__slot_next(const ppair *s, pslot *at) { return at == s->last ? s->slot : at + 1; }
+
 /* The slot of one whole number, where it is or would be. */
 static inline pslot *probe__slot_of(const ppair *s, int64_t key, uint64_t hash)
 {
-    const uint64_t low = PV_INT | (uint64_t)key << 8;
     pslot *at = &s->slot[probe__home(hash, s->cap)];
-    while (at->hash != 0 && !(at->hash == hash && at->small[0] == low))
-        at = at < s->slot + (s->cap - 1) ? at + 1 : s->slot;
-    return at;
+    if (LIKELY(at->hash == 0 || (at->hash == hash && at->small[0] == probe__number_key(key)))) return at;
+    return probe__slot_search(s, at, key, hash);
 }
 
 /* Takes a slot out. */
@@ -112,8 +150,7 @@ static inline void probe__slot_free(probe *p, ppair *s, pslot *at)
 {
     if (UNLIKELY(at->key != NULL)) probe__slot_key_free(p, at);
     s->used--;
-    const pslot *next = at + 1 < s->slot + s->cap ? at + 1 : s->slot;
-    if (UNLIKELY(next->hash != 0)) {
+    if (UNLIKELY(probe__slot_next(s, at)->hash != 0)) {
         probe__slot_close(s, (uint32_t)(at - s->slot));
         return;
     }
@@ -170,7 +207,7 @@ static inline void probe__begin_number(pctx *c, const pnode *n, ppair *s, int64_
     pslot *at = probe__slot_of(s, key, hash);
     if (LIKELY(at->hash == 0)) {
         at->hash = hash;
-        at->small[0] = PV_INT | (uint64_t)key << 8;
+        at->small[0] = probe__number_key(key);
         at->small[1] = (uint64_t)key >> 56;
         at->key_n = PROBE_NUMBER_KEY;
         s->used++;

@@ -27,6 +27,13 @@ static inline bool is_number(pctx *c, const pcolumns *cols, int64_t *key)
     return v.type == PV_INT;
 }
 
+pslot *probe__slot_search(const ppair *s, pslot *at, int64_t key, uint64_t hash)
+{
+    while (at->hash != 0 && !(at->hash == hash && at->small[0] == probe__number_key(key)))
+        at = probe__slot_next(s, at);
+    return at;
+}
+
 void probe__slot_key_free(probe *p, pslot *s)
 {
     if (s->key) probe__free(p, s->key, probe__key_room(s->key_n));
@@ -52,6 +59,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
     uint32_t old_cap = s->cap;
     if (!slot) return false;
     s->slot = slot;
+    s->last = slot + cap - 1;
     s->cap = cap;
     s->limit = cap / 2;
     s->used = 0;
