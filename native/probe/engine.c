@@ -262,15 +262,14 @@ static __attribute__((noinline)) void look_for_the_end(probe *p, const probe_kin
 /* The key that a node of the top has in an event; false: the payload ends before it. */
 static inline bool key_of(const ptop *t, const nt_event *ev, int64_t *key)
 {
-    const size_t end = (size_t)t->key_at + (t->key == PF_I64 ? 8 : 4);
-    const uint8_t *at = ev->payload.p + t->key_at;
     if (t->key == PF_THREAD) {
         *key = (int64_t)ev->thread;
         return true;
     }
-    if (UNLIKELY(end > ev->payload.n)) return false;
+    if (UNLIKELY((size_t)t->key_at + (t->key == PF_I64 ? 8 : 4) > ev->payload.n)) return false;
+    const uint8_t *at = ev->payload.p + t->key_at;
     *key = t->key == PF_I32   ? (int32_t)probe__load32(at)
-           : t->key == PF_U32 ? probe__load32(at)
+           : t->key == PF_U32 ? (int64_t)probe__load32(at)
                               : (int64_t)probe__load64(at);
     return true;
 }

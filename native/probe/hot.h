@@ -96,8 +96,7 @@ static inline void probe__run_pair(pctx *c, const pblock *b, uint8_t *state)
         probe__run_all(c, b, state);
 }
 
-/* ---- pairs: pair.c; those by one whole number are here ------------------------------------------------------------
- */
+/* ---- pairs, and those by one whole number: pair.c ---------------------------------------------------------------- */
 #define PROBE_WAIT_FEW 2 /* values of a start that need no row of their own */
 typedef struct pwait {
     struct pwait *next; /* an older start of the same key, or in the free list */

@@ -2,6 +2,7 @@
 /* result.c: the state of all reducers, written down. States are only read: what has to be merged is merged into blocks
  * of its own. */
 #include "probe/result.h"
+#include "probe/hot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
