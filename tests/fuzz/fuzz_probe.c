@@ -23,14 +23,25 @@ typedef struct run {
 
 static int on_kind(void *arg, nt_kind *k)
 {
-    k->user = probe_bind(((run *)arg)->p, k);
-    k->muted = !k->user;
+    probe_use *use = calloc(1, sizeof *use); /* freed with the reader's kinds, at the end */
+    REQUIRE(use);
+    use->only = probe_bind(((run *)arg)->p, k);
+    k->user = use;
+    k->muted = !use->only;
     return 0;
 }
 
 static int on_event(void *arg, const nt_event *ev)
 {
-    probe_event(((run *)arg)->p, ev->kind->user, ((run *)arg)->r, ev);
+    probe_event(((run *)arg)->p, ((const probe_use *)ev->kind->user)->only, ((run *)arg)->r, ev);
+    return 0;
+}
+
+static int on_run(void *arg, nt_run *some)
+{
+    static atomic_bool quiet;
+    int64_t latest = 0;
+    REQUIRE(!probe_events(((run *)arg)->p, ((run *)arg)->r, some, &quiet, &latest));
     return 0;
 }
 
@@ -125,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         err e = {0};
         nt_options o = nt_options_default();
         o.resolve = clr_resolve;
-        r.r = nt_new(&o, &(nt_sink){.kind = on_kind, .event = on_event}, &r, &e);
+        r.r = nt_new(&o, &(nt_sink){.kind = on_kind, .event = on_event, .run = on_run}, &r, &e);
         REQUIRE(r.r);
         if (nul) (void)nt_feed(r.r, nul + 1, size - (size_t)(nul + 1 - data), &e);
         (void)nt_finish(r.r, &e);
@@ -139,6 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         REQUIRE(probe_memory(r.p) == before);
         buf_fini(&out);
+        for (uint32_t i = 0; i < nt_kind_count(r.r); i++)
+            free(nt_kind_at(r.r, i)->user);
         nt_free(r.r);
         probe_free(r.p);
     }

@@ -6,31 +6,43 @@
 
 static const tw_field FIELDS[] = {{"id", 9, 0}, {"item", 18, 0}, {"cost", 9, 0}, {"ratio", 14, 0}};
 
-void shop_start(shop *s)
+static void start(tw *w)
 {
     static const char *const names[] = {"Begin", "End"};
-    *s = (shop){0};
-    tw_start(&s->w, false, false);
+    tw_start(w, false, false);
     buf fields = {0};
     buf_init(&fields, 0);
-    tw_fields(&s->w, &fields, FIELDS, 4);
-    tw_begin(&s->w, TW_METADATA);
+    tw_fields(w, &fields, FIELDS, 4);
+    tw_begin(w, TW_METADATA);
     for (uint32_t i = 0; i < 2; i++)
-        tw_put_kind(&s->w, i + 1, "Shop", i + 1, names[i], 1, buf_view(&fields), (slice){0});
+        tw_put_kind(w, i + 1, "Shop", i + 1, names[i], 1, buf_view(&fields), (slice){0});
     buf_reset(&fields);
-    tw_fields(&s->w, &fields, NULL, 0);
-    tw_put_kind(&s->w, 3, "Shop", 3, "Bare", 2, buf_view(&fields), (slice){0});
-    tw_end(&s->w);
+    tw_fields(w, &fields, NULL, 0);
+    tw_put_kind(w, 3, "Shop", 3, "Bare", 2, buf_view(&fields), (slice){0});
+    tw_end(w);
     buf_fini(&fields);
 }
 
-void shop_fini(shop *s) { tw_fini(&s->w); }
+void shop_start(shop *s)
+{
+    *s = (shop){0};
+    start(&s->w);
+    start(&s->waiting);
+}
+
+void shop_fini(shop *s)
+{
+    tw_fini(&s->w);
+    tw_fini(&s->waiting);
+}
 
 void shop_stacks(shop *s, uint32_t n, const uint64_t *leaves)
 {
-    tw_begin(&s->w, TW_STACKS);
-    tw_put_stacks(&s->w, 1, n, leaves);
-    tw_end(&s->w);
+    for (tw *w = &s->w; w; w = w == &s->w ? &s->waiting : NULL) {
+        tw_begin(w, TW_STACKS);
+        tw_put_stacks(w, 1, n, leaves);
+        tw_end(w);
+    }
 }
 
 static void put(shop *s, int kind, int64_t ns, uint64_t thread, uint32_t stack, slice payload)
@@ -39,16 +51,19 @@ static void put(shop *s, int kind, int64_t ns, uint64_t thread, uint32_t stack, 
     while (s->thread[i] && s->thread[i] != thread)
         i++;
     s->thread[i] = thread;
-    tw_begin(&s->w, TW_EVENTS);
-    tw_put_event(&s->w, &(tw_event){.kind = (uint32_t)kind,
-                                    .seq = ++s->seq[i],
+    s->seq[i]++;
+    for (tw *w = &s->w; w; w = w == &s->w ? &s->waiting : NULL) {
+        tw_begin(w, TW_EVENTS);
+        tw_put_event(w, &(tw_event){.kind = (uint32_t)kind,
+                                    .seq = s->seq[i],
                                     .stack = stack,
                                     .thread = thread,
                                     .capture = thread,
                                     .ts = 1000 + ns / 10,
-                                    .sorted = true,
+                                    .sorted = w == &s->w,
                                     .payload = payload});
-    tw_end(&s->w);
+        tw_end(w);
+    }
 }
 
 void shop_event(shop *s, int kind, int64_t ns, uint64_t thread, int id, const char *item, int cost, double ratio)
@@ -123,36 +138,54 @@ static bool print(cursor *c, buf *out)
 typedef struct run {
     probe *p;
     nt_reader *r;
+    probe_use use[3];
+    int n_use, n_events;
 } run;
 
 static int on_kind(void *arg, nt_kind *k)
 {
-    k->user = probe_bind(((run *)arg)->p, k);
-    k->muted = !k->user;
+    run *r = arg;
+    assert_true(r->n_use < 3);
+    probe_use *use = &r->use[r->n_use++];
+    use->only = probe_bind(r->p, k);
+    k->user = use;
+    k->muted = !use->only;
     return 0;
 }
 
 static int on_event(void *arg, const nt_event *ev)
 {
     run *r = arg;
-    probe_event(r->p, ev->kind->user, r->r, ev);
+    probe_event(r->p, ((const probe_use *)ev->kind->user)->only, r->r, ev);
+    r->n_events++;
     return 0;
 }
 
-char *shop_run(shop *s, const probe_program *program, const clr_methods *methods)
+static int on_run(void *arg, nt_run *some)
+{
+    static atomic_bool quiet;
+    run *r = arg;
+    int64_t latest = 0;
+    assert_false(probe_events(r->p, r->r, some, &quiet, &latest));
+    assert_int_equal(latest, some->event.ts);
+    return 0;
+}
+
+static char *run_stream(const tw *w, const nt_sink *sink, const probe_program *program, const clr_methods *methods)
 {
     err e = {0};
     run r = {.p = probe_new(program, &e)};
     if (!r.p) fail_msg("%s", e.message);
     nt_options o = nt_options_default();
-    r.r = nt_new(&o, &(nt_sink){.kind = on_kind, .event = on_event}, &r, &e);
+    r.r = nt_new(&o, sink, &r, &e);
     assert_non_null(r.r);
-    tw w = s->w; /* the end mark goes into a copy, so that a stream may be run again */
+    tw w_copy = *w; /* the end mark goes into a copy, so that a stream may be run again */
     buf whole = {0};
     buf_init(&whole, 0);
-    buf_slice(&whole, tw_bytes(&w));
+    buf_slice(&whole, tw_bytes(&w_copy));
     assert_true(nt_feed(r.r, whole.p, whole.n, &e) >= 0);
     (void)nt_finish(r.r, &e);
+    if (sink->run) assert_int_equal(r.n_events, 0);
     buf out = {0}, text = {0};
     buf_init(&out, 0);
     buf_init(&text, 0);
@@ -176,6 +209,16 @@ char *shop_run(shop *s, const probe_program *program, const clr_methods *methods
     nt_free(r.r);
     probe_free(r.p);
     return copy;
+}
+
+char *shop_run(shop *s, const probe_program *program, const clr_methods *methods)
+{
+    char *each = run_stream(&s->w, &(nt_sink){.kind = on_kind, .event = on_event}, program, methods);
+    char *runs =
+        run_stream(&s->waiting, &(nt_sink){.kind = on_kind, .event = on_event, .run = on_run}, program, methods);
+    assert_string_equal(runs, each);
+    free(runs);
+    return each;
 }
 
 char *shop_error(const probe_program *program)

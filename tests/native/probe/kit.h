@@ -9,7 +9,8 @@
 /* Events of provider "Shop": 1 "Begin" and 2 "End", each with id (int32), item (text), cost (int32), ratio (double); 3
  * "Bare" without fields. Times are in ns after the session's start; threads are any number. */
 typedef struct shop {
-    tw w;
+    tw w;       /* every event in its place in time, for nt_sink.event */
+    tw waiting; /* the same events, which the reader puts in order, for nt_sink.run */
     uint32_t seq[8];
     uint64_t thread[8];
 } shop;
@@ -22,8 +23,8 @@ void shop_stack(shop *s, int kind, int64_t ns, uint64_t thread, int id, uint32_t
 /* Leaves of stacks 1, 2, …, one frame each; before the events that use them. */
 void shop_stacks(shop *s, uint32_t n, const uint64_t *leaves);
 
-/* Runs the program over the whole stream; the result as text, "{name=value, …}" in the order of the result. Ends the
- * test when the program does not compile. */
+/* Runs the program over the whole stream, event by event and in runs, which must give the same; the result as text,
+ * "{name=value, …}" in the order of the result. Ends the test when the program does not compile. */
 char *shop_run(shop *s, const probe_program *program, const clr_methods *methods);
 /* The text of the error that a program gives. */
 char *shop_error(const probe_program *program);

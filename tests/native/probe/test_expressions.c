@@ -341,18 +341,20 @@ static char *argument_of(const char *expr, const char *first, const char *second
 {
     shop s = {0};
     buf b = {0};
-    tw_start(&s.w, false, false);
-    put_listener(&s.w, first, second);
     buf_init(&b, 0);
     tw_utf16z(&b, "Started");
     static const char *const pairs[] = {"Path", "/a", "Ticks", "1200", "Empty", "", "odd.name", "dotted", "Path", "/b"};
     buf_u16(&b, 5);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         tw_utf16z(&b, pairs[i]);
-    tw_begin(&s.w, TW_EVENTS);
-    tw_put_event(&s.w,
-                 &(tw_event){.kind = 1, .seq = 1, .thread = 9, .capture = 9, .ts = 1500, .payload = buf_view(&b)});
-    tw_end(&s.w);
+    for (tw *w = &s.w; w; w = w == &s.w ? &s.waiting : NULL) {
+        tw_start(w, false, false);
+        put_listener(w, first, second);
+        tw_begin(w, TW_EVENTS);
+        tw_put_event(w,
+                     &(tw_event){.kind = 1, .seq = 1, .thread = 9, .capture = 9, .ts = 1500, .payload = buf_view(&b)});
+        tw_end(w);
+    }
     const probe_spec keep[] = {{.name = "v", .op = PROBE_VALUE, .expr = expr}};
     probe_program p = shop_program(keep, 1);
     char *got = shop_run(&s, &p, NULL);
