@@ -301,6 +301,52 @@ static void blocks_of_unknown_sorts_are_stepped_over(void **state)
         }
 }
 
+static int take_one(void *arg, nt_run *run)
+{
+    assert_true(nt_run_next(run));
+    return heard_sink.event(arg, &run->event);
+}
+
+static int take_all(void *arg, nt_run *run)
+{
+    int rc = 0;
+    while (rc == 0 && nt_run_next(run))
+        rc = heard_sink.event(arg, &run->event);
+    return rc;
+}
+
+static void runs_tell_the_same_events(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * N_FORMS; i++) {
+        tw w;
+        heard whole, h;
+        err e = {0};
+        nt_options o = nt_options_default();
+        nt_sink sink = heard_sink;
+        sink.run = i % 2 ? take_all : take_one;
+        tw_sample(&w, forms[i / 2].v6, forms[i / 2].compressed);
+        heard_init(&whole);
+        assert_int_equal(hear(&whole, &o, tw_bytes(&w), 0, NULL, &e), 0);
+        for (uint64_t stop_at = 0; stop_at <= TW_SAMPLE_EVENTS; stop_at++) { /* 0: to the end */
+            heard_init(&h);
+            h.stop_at = stop_at;
+            h.r = nt_new(&o, &sink, &h, &e);
+            int rc = nt_feed(h.r, tw_bytes(&w).p, tw_bytes(&w).n, &e);
+            if (rc == 0) rc = nt_finish(h.r, &e);
+            assert_int_equal(rc, stop_at ? -ERR_CANCELLED : 0);
+            assert_int_equal(h.events, stop_at ? stop_at - 1 : TW_SAMPLE_EVENTS);
+            assert_int_equal(nt_stats_of(h.r)->out_of_order, 0);
+            assert_true(slice_starts(buf_view(&whole.text), buf_view(&h.text)));
+            if (!stop_at) assert_int_equal(h.text.n, whole.text.n);
+            nt_free(h.r);
+            heard_fini(&h);
+        }
+        heard_fini(&whole);
+        tw_fini(&w);
+    }
+}
+
 static int mute_second(void *arg, nt_kind *k)
 {
     (void)arg;
@@ -440,6 +486,7 @@ int main(void)
         cmocka_unit_test(heads_that_are_not_ours_are_refused_with_the_reason),
         cmocka_unit_test(a_dead_reader_repeats_its_error),
         cmocka_unit_test(blocks_of_unknown_sorts_are_stepped_over),
+        cmocka_unit_test(runs_tell_the_same_events),
         cmocka_unit_test(a_muted_event_lets_go_of_those_that_wait),
         cmocka_unit_test(a_flush_delivers_what_waits),
         cmocka_unit_test(times_are_exact_for_any_clock),
