@@ -366,9 +366,9 @@ static uint8_t place_of_key(const pcolumns *by, const probe_kind *k, uint32_t *a
 }
 
 /* What runs a node of the top for events of a kind. */
-static ptop top_of(const pnode *n, const probe_kind *k, uint8_t *state)
+static ptop top_of(const probe *p, const pnode *n, const probe_kind *k)
 {
-    ptop t = {.op = PT_RUN, .run = n->run, .node = n, .state = state};
+    ptop t = {.op = PT_RUN, .run = n->run, .node = n, .state = p->state + n->offset};
     if (n->where) {
         t.run = run_where;
     } else if (n->op == PROBE_LAST && n->lazy && !(k->lacks & n->field_bits)) {
@@ -414,7 +414,7 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
             if (b->place[t].how == PF_TEXT16 && b->place[t].offset == b->place[i].offset) b->place[i].text = t;
     for (uint32_t i = 0; i < n_top; i++) {
         const pnode *node = &p->keep.node[i];
-        if (node->on & on) *top++ = top_of(node, b, p->state + node->offset);
+        if (node->on & on) *top++ = top_of(p, node, b);
     }
     p->kind[p->n_kind++] = b;
     return b;
