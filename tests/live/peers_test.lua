@@ -98,9 +98,10 @@ local RECORDINGS <const> = {
 --- What TraceEvent counts in the recordings, one object a line; nil, why.
 local function trace_event(paths)
   local folder = h.build .. "/peers/traceevent"
+  assert(h.fs.mkdirs(folder))
   local built = h.loop.exec {
-    argv = { "dotnet", "publish", h.source .. "/tests/live/peer/Peer.csproj", "-c", "Release", "-v", "quiet", "--artifacts-path", folder,
-      "-o", folder .. "/out" },
+    argv = { "flock", folder .. "/.lock", "dotnet", "publish", h.source .. "/tests/live/peer/Peer.csproj", "-c", "Release", "-v", "quiet",
+      "--artifacts-path", folder, "-o", folder .. "/out" },
     timeout_ms = 300000, max_output = 100000,
   }
   if not built or built.code ~= 0 then

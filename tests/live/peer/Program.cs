@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What TraceEvent counts in recordings: Peer FILE... prints one line of JSON for each.
+// What TraceEvent counts in recordings: Peer FILE... prints one line of JSON for each. Peer --stacks FILE... prints for each the stacks of the
+// sample profiler, named by TraceLog, as "root;caller;leaf" with how often each was seen.
 using System.Text.Json;
 using Microsoft.Diagnostics.Tracing;
+using Microsoft.Diagnostics.Tracing.Etlx;
 using Microsoft.Diagnostics.Tracing.Parsers.Clr;
+
+if (args.Length > 0 && args[0] == "--stacks")
+{
+    foreach (string path in args.Skip(1)) Console.WriteLine(JsonSerializer.Serialize(new { path, stacks = Stacks(path) }));
+    return;
+}
 
 foreach (string path in args)
 {
@@ -30,4 +38,33 @@ foreach (string path in args)
     };
     source.Process();
     Console.WriteLine(JsonSerializer.Serialize(new { path, exceptions, collections, contentions, waited, jitted, assemblies, queued }));
+}
+
+static SortedDictionary<string, int> Stacks(string path)
+{
+    string converted = Path.Combine(Path.GetTempPath(), Path.GetRandomFileName() + ".etlx");
+    try
+    {
+        TraceLog.CreateFromEventPipeDataFile(path, converted, new TraceLogOptions { ContinueOnError = false });
+        using var log = new TraceLog(converted);
+        var stacks = new SortedDictionary<string, int>(StringComparer.Ordinal);
+        foreach (TraceEvent e in log.Events)
+        {
+            if (e.ProviderName != "Microsoft-DotNETCore-SampleProfiler" || e.EventName != "Thread/Sample") continue;
+            var frames = new List<string>();
+            for (TraceCallStack? at = e.CallStack(); at != null; at = at.Caller)
+            {
+                string name = at.CodeAddress.FullMethodName;
+                frames.Add(name.Length == 0 ? "?" : at.CodeAddress.ModuleName + "!" + name);
+            }
+            frames.Reverse();
+            string stack = string.Join(";", frames);
+            stacks[stack] = stacks.GetValueOrDefault(stack) + 1;
+        }
+        return stacks;
+    }
+    finally
+    {
+        File.Delete(converted);
+    }
 }
