@@ -51,7 +51,7 @@ end
 
 -- A new file below the artifact root, for its owner alone.
 local function write(entry, how, content)
-  local recordings = require("collectors.recordings")
+  local recordings = require("lunette.recordings")
   local name = ("%s/%s-%d-%s%s"):format(FOLDER, os.date("!%Y%m%dT%H%M%SZ", loop.unix_ms() // 1000), entry.process_id,
     crypto.crockford(RANDOM):lower(), how.suffix)
   local root = recordings.root()
@@ -74,7 +74,7 @@ local function run(ctx, args)
   if not name then return nil, err end
   local by_bytes = entry.artifact.profile:info().bytes ~= nil and not args.countSamples
   local uri = "profile://" .. entry.id .. "/"
-  local shown = ctx.transport == "cli" and require("collectors.recordings").root() .. "/" .. name or name
+  local shown = ctx.transport == "cli" and require("lunette.recordings").root() .. "/" .. name or name
   return setmetatable({
     handle = entry.id, baselineHandle = found.baseline and found.baseline.id, format = args.format,
     counted = by_bytes and "bytes" or "samples", path = shown, bytes = #content, sha256 = crypto.hex(crypto.sha256(content)),
