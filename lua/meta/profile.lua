@@ -127,6 +127,12 @@ function artifact:call_tree(options) end
 ---@return { module: string, method: string, before?: LunetteProfileCounts, after?: LunetteProfileCounts }[]
 function artifact:diff(before) end
 
+--- The whole tree in the format of another program, or the data of a flame graph's page; at most 64 MiB. Waits.
+---@param options { format: "speedscope"|"folded"|"pprof"|"flame", title?: string, by_bytes?: boolean, max_nodes?: integer,
+---  max_bytes?: integer, time_unix_ns?: integer, length_ns?: integer }
+---@return string? text, LunetteErr? err
+function artifact:export(options) end
+
 --- Columns of nodes `first` to `first + count - 1`, numbered from 0.
 ---@param first integer
 ---@param count integer
