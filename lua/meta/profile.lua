@@ -94,7 +94,9 @@ function artifact:threads() end
 ---@return { type: string, events: integer, bytes: integer, objects?: number, kind: string, kinds: table<string, integer> }[]
 function artifact:types() end
 
----@param options? { top?: integer, rank_by?: "exclusive"|"inclusive"|"running"|"bytes"|"inclusive_bytes"|"time"|"inclusive_time", fold_async?: boolean }
+---@alias LunetteProfileRank "exclusive"|"inclusive"|"running"|"bytes"|"inclusive_bytes"|"time"|"inclusive_time"
+
+---@param options? { top?: integer, rank_by?: LunetteProfileRank, fold_async?: boolean }
 ---@return LunetteProfileRow[] rows  with `all`, how many there are
 function artifact:top_methods(options) end
 
@@ -119,7 +121,15 @@ function artifact:match(text, max) end
 ---@return { focus: LunetteProfileRow, callers: LunetteProfileRow[], callees: LunetteProfileRow[] }? edges, LunetteErr? err
 function artifact:caller_callee(options) end
 
----@param options? { root_frame?: integer, callers?: boolean, max_depth?: integer, max_nodes?: integer, by_bytes?: boolean, by_time?: boolean }
+---@class LunetteProfileTreeOptions
+---@field root_frame? integer  all outermost calls of this method
+---@field callers? boolean     upside down
+---@field max_depth? integer   8
+---@field max_nodes? integer   200
+---@field by_bytes? boolean    order and room by bytes
+---@field by_time? boolean     or by time
+
+---@param options? LunetteProfileTreeOptions
 ---@return { root: LunetteProfileNode, nodes: integer, truncated: boolean }? tree, LunetteErr? err
 function artifact:call_tree(options) end
 
