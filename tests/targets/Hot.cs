@@ -235,3 +235,100 @@ internal sealed class Sites(int megabytes) : Work
         return 1;
     }
 }
+
+/// <summary>N threads that sleep a millisecond at a time, each time at the end of another of 2,000 paths of 20 to 50 calls: many stacks, little CPU.</summary>
+internal sealed class Walk(int threads) : Threads
+{
+    private const int Paths = 2000;
+    private static int _calls;
+
+    protected override IEnumerable<Action> Bodies() => Enumerable.Range(1, threads).Select(i => (Action)(() => Go((uint)i * 7919)));
+
+    private void Go(uint at)
+    {
+        while (Running)
+        {
+            at = at * 1664525 + 1013904223;
+            uint path = (at >> 8) % Paths;
+            Step(path * 2654435761, 20 + (int)(path % 31));
+        }
+    }
+
+    private static void Step(uint path, int depth)
+    {
+        if (depth == 0)
+        {
+            Thread.Sleep(1);
+            return;
+        }
+        uint rest = path * 1103515245 + 12345;
+        switch (rest >> 16 & 7)
+        {
+            case 0: Aries(rest, depth - 1); break;
+            case 1: Taurus(rest, depth - 1); break;
+            case 2: Gemini(rest, depth - 1); break;
+            case 3: Cancer(rest, depth - 1); break;
+            case 4: Leo(rest, depth - 1); break;
+            case 5: Virgo(rest, depth - 1); break;
+            case 6: Libra(rest, depth - 1); break;
+            default: Scorpio(rest, depth - 1); break;
+        }
+        _calls++;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Aries(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Taurus(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Gemini(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Cancer(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Leo(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Virgo(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Libra(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void Scorpio(uint path, int depth)
+    {
+        Step(path, depth);
+        _calls++; // what follows a call keeps the frame
+    }
+}

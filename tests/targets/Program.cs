@@ -20,6 +20,7 @@ internal static class Program
         "  idle            nothing\n" +
         "  burn THREADS    that many threads of pure CPU (1)\n" +
         "  cpu             one thread that works in turns in methods of every kind; 'shares' tells for how long in each\n" +
+        "  walk THREADS    that many threads that sleep at the ends of 2,000 different stacks (50)\n" +
         "  leak MB         so many megabytes a second, kept (10)\n" +
         "  starve RATE     so many blocking pool work items a second, on top of 400 at once (40)\n" +
         "  contend RATE    about so many monitor contentions a second (200)\n" +
@@ -80,6 +81,7 @@ internal static class Program
         "idle" => new Idle(),
         "burn" => new Burn(number ?? 1),
         "cpu" => new Hot(),
+        "walk" => new Walk(number ?? 50),
         "leak" => new Leak(number ?? 10),
         "starve" => new Starve(number ?? 40),
         "contend" => new Contend(number ?? 200),
