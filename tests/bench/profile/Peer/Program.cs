@@ -4,6 +4,8 @@
 using System.Diagnostics;
 using System.Globalization;
 using Microsoft.Diagnostics.Symbols;
+using Diagnostics.Tracing.StackSources;
+using Microsoft.Diagnostics.Tracing;
 using Microsoft.Diagnostics.Tracing.Etlx;
 using Microsoft.Diagnostics.Tracing.Stacks;
 
