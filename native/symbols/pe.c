@@ -222,7 +222,8 @@ int sym_pe_read(sym_pe *pe, const sym_input *in, arena *a, err *e)
 
 static int inflate_all(slice in, uint8_t *out, uint32_t n, err *e)
 {
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)in.p, .avail_in = (uInt)in.n, .next_out = out, .avail_out = n};
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)in.p, .avail_in = (uInt)in.n, .avail_out = n};
+    z.next_out = out;
     if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return err_set(e, ERR_NO_MEMORY, "no memory to decompress a PDB");
     int rc = inflate(&z, Z_FINISH);
     bool whole = z.avail_out == 0 && (rc == Z_STREAM_END || rc == Z_OK || rc == Z_BUF_ERROR);

@@ -34,8 +34,7 @@ static bool keep(buf *links, slice path, slice url, arena *a)
 static bool read_documents(jsonr *r, buf *links, arena *a)
 {
     if (jsonr_next(r) != JSON_OBJECT) return true;
-    json_tok t;
-    while ((t = jsonr_next(r)) == JSON_KEY) {
+    while (jsonr_next(r) == JSON_KEY) {
         char *path = slice_dup(r->str);
         size_t n = r->str.n;
         bool ok = path != NULL;

@@ -52,7 +52,7 @@ static int read_info(sym_windows *w, named *n, arena *a, err *e)
     cursor_skip(&c, 8); /* version, time stamp */
     w->age = cursor_u32(&c);
     slice guid = cursor_bytes(&c, sizeof w->guid);
-    if (!cursor_ok(&c)) return err_set(e, ERR_TRUNCATED, "the info stream of the PDB is too short");
+    if (!cursor_ok(&c) || !guid.p) return err_set(e, ERR_TRUNCATED, "the info stream of the PDB is too short");
     memcpy(w->guid, guid.p, sizeof w->guid);
     read_named(&c, n);
     return 0;
@@ -138,7 +138,7 @@ static int read_dbi(sym_windows *w, token_map *map, arena *a, err *e)
     if (!cursor_ok(&c)) return err_set(e, ERR_TRUNCATED, "the DBI stream of the PDB is too short");
     cursor_skip(&c, skip);
     cursor h = cursor_of(cursor_bytes(&c, headers), 0);
-    cursor_skip(&h, TOKEN_MAP_INDEX * 2);
+    cursor_skip(&h, (size_t)TOKEN_MAP_INDEX * 2);
     uint16_t stream = cursor_u16(&h);
     if (cursor_ok(&h) && stream != MSF_NO_STREAM && stream) rc = sym_msf_stream(&w->msf, stream, a, &map->bytes, e);
     return rc < 0 ? rc : read_modules(w, list, a, e);
