@@ -150,7 +150,7 @@ static void read_codeview(sym_pe *pe, const debug_entry *d, arena *a, err *e)
     slice guid = cursor_bytes(&c, 16);
     pe->pdb_age = cursor_u32(&c);
     slice path = cursor_bytes(&c, cursor_left(&c));
-    if (!cursor_ok(&c)) return;
+    if (!cursor_ok(&c) || !guid.p) return;
     memcpy(pe->pdb_guid, guid.p, 16);
     const uint8_t *nul = path.n ? memchr(path.p, 0, path.n) : NULL;
     if (nul) path.n = (size_t)(nul - path.p);
