@@ -24,8 +24,6 @@ typedef struct sym_module sym_module;
 typedef struct sym_path sym_path; /* path.h */
 
 #define SYM_STORE_MAX_BYTES ((size_t)128 << 20)
-/* Larger ones are refused with LimitExceeded. */
-#define SYM_FILE_MAX ((uint64_t)512 << 20)
 /* For a body without an IL map (code that was compiled ahead of time): the method's first line. */
 #define SYM_IL_UNKNOWN UINT32_MAX
 

@@ -37,9 +37,8 @@ typedef struct sym_windows {
     uint32_t n_modules;
     sym_windows_method *methods; /* by token */
     uint32_t n_methods;
-    slice names;         /* text of the string table */
-    slice source_link;   /* JSON; empty: none */
-    slice source_server; /* the text of srcsrv; empty: none */
+    slice names;       /* text of the string table */
+    slice source_link; /* JSON; empty: none */
     sym_windows_kept kept;
 } sym_windows;
 

@@ -158,6 +158,19 @@ describe("lunette symbols", function()
     assert.same({ nil, nil, 50 }, { doc.module, doc.methods[5].name, doc.methods[5].line })
   end)
 
+  it("reads a Windows PDB alone", function()
+    local file = DATA:gsub("data/symbols$", "fuzz/corpus/symbols_pdb/windows.pdb")
+    local doc = assert(json.decode(run(file, "--json", "--lines").stdout))
+    assert.same({ "windows", 1, 2 }, { doc.pdbFormat, doc.pdbAge, #doc.methods })
+    local add = doc.methods[2]
+    assert.same({ "0x06000003", "Shop.Cart.Add", 1, "0x40", 32, 10 }, { add.token, add.name, add.segment, add.offset, add.size, add.line })
+    assert.same({ "C:\\src\\Cart.cs", "https://g/Cart.cs" }, { add.file, add.url })
+    assert.same({ { il = 8, hidden = true }, { il = 12, line = 7, column = 0, endLine = 7, endColumn = 0, file = "gen.txt" } },
+      { add.lines[3], add.lines[4] })
+    assert.matches("\n06000003  0001:00000040        32  Shop%.Cart%.Add  C:\\src\\Cart%.cs:10\n", run(file).stdout)
+    assert.matches("^0001:00000010\t30\t06000001\tShop%.Cart%.Begin\tC:\\src\\Cart%.cs:10\n", run(file, "--sym").stdout)
+  end)
+
   it("refuses a PDB of another module", function()
     local done = run(LUNETTE, "--json")
     assert.equal(1, done.code)
