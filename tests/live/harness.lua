@@ -82,14 +82,16 @@ M.windows_over = atomic(function(pid)
   return n
 end)
 
+local WITH_WINDOW <const> = { collect_events = true, collect_sample = true }
+
 local function window_of(tool, arguments)
-  if tool ~= "collect_events" or not arguments.processId then return nil end
+  if not WITH_WINDOW[tool] or not arguments.processId then return nil end
   return M.window_begins(arguments.processId, arguments.durationSeconds or 300)
 end
 
 -- The arguments of a tool; of a collection with a window as long as this machine needs it. An approved call stays what was approved.
 local function stretched(tool, arguments)
-  if slowness.factor == 1 or tool ~= "collect_events" or not arguments.durationSeconds then return arguments end
+  if slowness.factor == 1 or not WITH_WINDOW[tool] or not arguments.durationSeconds then return arguments end
   if arguments._dotnetDiagnostics then return arguments end
   local given = {}
   for name, value in pairs(arguments) do given[name] = value end
