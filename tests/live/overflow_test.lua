@@ -82,6 +82,13 @@ local KINDS <const> = {
   { module = "allocations_sampled", mode = "alloc", n = 100000, check = function(a, did)
     h.ok(a.total.samples > 0 and a.total.bytes < did.bytes, "an estimate of what came: " .. h.json.encode(a.total))
   end },
+  { module = "samplers.cpu", mode = "stand", n = 1, work = for_ms(5000), check = function(c)
+    h.ok(c.totalSamples > 0 and #c.topHotspots > 0, "those that came have names")
+    h.eq(c.totalSamples, c.selfSamples.waitingSamples + c.selfSamples.unknownSamples, "the split adds up")
+  end },
+  { module = "samplers.allocation", mode = "alloc", n = 100000, check = function(a, did)
+    h.ok(a.totalEvents > 0 and a.totalBytes < did.bytes, "those that came: " .. a.totalBytes)
+  end },
 }
 
 local cases = {}

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- What holds for the window of every kind of collect_events, all of them at once on one target of each runtime: they do not disturb each
--- other, a client that goes away ends its session, and a target that dies in the window is told as such.
+-- What holds for the window of every kind of collect_events and collect_sample, all of them at once on one target of each runtime: they do
+-- not disturb each other, a client that goes away ends its session, and a target that dies in the window is told as such.
 local during = require("during")
 local h = require("harness")
 
@@ -11,8 +11,9 @@ local CALL_MS <const> = 180000
 local KINDS <const> = {
   "counters", "exceptions", "crash-guard", "gc", "datas", "catalog", "jit", "threadpool", "contention", "startup", "wait-handles",
   "runtime-metrics", "allocations-sampled", "event_source", "activities", "logs",
-  "networking", "http-phases", "requests", "kestrel", "db",
+  "networking", "http-phases", "requests", "kestrel", "db", "cpu", "allocation",
 }
+local SAMPLERS <const> = { cpu = true, allocation = true }
 -- What a runtime cannot tell is refused at once.
 local REFUSED <const> = {
   ["net10.0"] = {}, ["net9.0"] = { ["allocations-sampled"] = true },
@@ -48,7 +49,8 @@ local function all_kinds(server, target, seconds)
   local calls, results, expected = {}, {}, 0
   for i, kind in ipairs(KINDS) do
     calls[kind] = h.loop.spawn(function()
-      local envelope, err = server:call("collect_events", arguments(kind, target, seconds), { timeout_ms = CALL_MS })
+      local envelope, err = server:call(SAMPLERS[kind] and "collect_sample" or "collect_events", arguments(kind, target, seconds),
+        { timeout_ms = CALL_MS })
       results[kind] = { envelope = envelope, err = err }
       return results[kind]
     end)
