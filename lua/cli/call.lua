@@ -215,7 +215,10 @@ end
 local function print_answer(answer, run)
   if run.json then return sys.write(answer.body .. "\n") end
   local e = answer.envelope
-  local page = render.answer(e, { style = sys.isatty(STDOUT), previous = table.concat(run.typed, " then ") })
+  local all = handles.list()
+  local page = render.answer(e, {
+    style = sys.isatty(STDOUT), previous = table.concat(run.typed, " then "), handle = all[#all] and all[#all].id,
+  })
   return sys.write(page .. handles_end_here(e))
 end
 

@@ -129,17 +129,40 @@ local function write(plan, entry)
 end
 
 -- "37.2 %  61.0 %    1190  Shop.Cart.Total(int32)  [known wait]"
-local function page(answer, rows)
-  local out = { answer.summary }
-  if #rows > 0 then
-    out[#out + 1] = ""
-    out[#out + 1] = "   self   total  samples  method"
-  end
+local function add_samples(out, rows)
+  if #rows == 0 then return end
+  out[#out + 1] = ""
+  out[#out + 1] = "   self   total  samples  method"
   for _, row in ipairs(rows) do
     local wait = row.waitReason and "  [" .. row.waitReason .. "]" or ""
     out[#out + 1] = ("%5.1f %% %5.1f %% %8d  %s!%s%s"):format(row.exclusivePercent, row.inclusivePercent, row.exclusiveSamples,
       terminal.printable(row.module), terminal.printable(row.method), wait)
   end
+end
+
+-- "37.2 %   1.4 MiB  System.String", then " 37.2 %  61.0 %   1.4 MiB  Shop.Cart.Total(int32)": bytes, not ticks.
+local function add_bytes(out, payload, rows, top)
+  local all = math.max(1, payload.totalBytes)
+  if #rows == 0 then return end
+  out[#out + 1] = ""
+  out[#out + 1] = "  share      bytes  type"
+  for i = 1, math.min(top, #payload.topByBytes) do
+    local row = payload.topByBytes[i]
+    out[#out + 1] = ("%5.1f %% %10s  %s"):format(100 * row.totalBytes / all, text.bytes(row.totalBytes), terminal.printable(row.typeName))
+  end
+  out[#out + 1] = ""
+  out[#out + 1] = "   self   total      bytes  method"
+  for _, row in ipairs(rows) do
+    out[#out + 1] = ("%5.1f %% %5.1f %% %10s  %s!%s"):format(100 * row.exclusiveBytes / all, 100 * row.inclusiveBytes / all,
+      text.bytes(row.exclusiveBytes), terminal.printable(row.module), terminal.printable(row.method))
+  end
+end
+
+local function page(plan, answer, rows)
+  local out, payload = { answer.summary }, answer.data[plan.kind]
+  if plan.kind == "allocation" then add_bytes(out, payload, rows, plan.top) else add_samples(out, rows) end
+  if #payload.notes > 0 then out[#out + 1] = "" end
+  for _, note in ipairs(payload.notes) do out[#out + 1] = "Note: " .. terminal.printable(note) end
   return table.concat(out, "\n") .. "\n"
 end
 
@@ -151,13 +174,15 @@ local function run(plan, as_json)
   if not entry then return nil, err end
   local methods
   if plan.top > 0 then
-    methods, err = ask("query_snapshot", { handle = answer.handle, view = "top-methods", topN = plan.top })
+    methods, err = ask("query_snapshot", {
+      handle = answer.handle, view = "top-methods", topN = plan.top, rankBy = plan.kind == "allocation" and "bytes" or nil,
+    })
     if not methods then return nil, err end
   end
   if as_json then
     sys.write(json.encode(methods or answer) .. "\n")
   else
-    sys.write(page(answer, methods and methods.data.methods or {}))
+    sys.write(page(plan, answer, methods and methods.data.methods or {}))
   end
   if not plan.output then return true end
   local bytes

@@ -239,7 +239,8 @@ end
 
 --- The text of an answer.
 ---@param envelope table      decoded
----@param options? { style: boolean, previous: string }   previous: the arguments of this call, as typed
+---@param options? { style: boolean, previous: string, handle: string }   previous: this call and those before it, as typed; handle: the
+---   newest of this process, which an answer that made none is about
 ---@return string
 function M.answer(envelope, options)
   options = options or {}
@@ -258,7 +259,9 @@ function M.answer(envelope, options)
     out[#out + 1] = ""
     add_object(out, envelope.data, "", 1)
   end
-  if #(envelope.hints or {}) > 0 then add_hints(out, envelope.hints, options.previous, envelope.handle, options.style) end
+  if #(envelope.hints or {}) > 0 then
+    add_hints(out, envelope.hints, options.previous, envelope.handle or options.handle, options.style)
+  end
   return table.concat(out, "\n") .. "\n"
 end
 

@@ -66,13 +66,13 @@ local function run(ctx, args)
   local found, err = entries_of(args)
   if not found then return nil, err end
   local entry, how = found.entry, export().FORMATS[args.format]
-  local content
+  local by_bytes = entry.artifact.profile:info().bytes ~= nil and not args.countSamples
+  local content -- behind this the handle may be gone
   content, err = export().content(entry, args.format, { baseline = found.baseline, samples = args.countSamples })
   if not content then return nil, err end
   local name
   name, err = write(entry, how, content)
   if not name then return nil, err end
-  local by_bytes = entry.artifact.profile:info().bytes ~= nil and not args.countSamples
   local uri = "profile://" .. entry.id .. "/"
   local shown = ctx.transport == "cli" and require("lunette.recordings").root() .. "/" .. name or name
   return setmetatable({
@@ -110,5 +110,8 @@ return tool {
     },
     { "countSamples", "bool", default = false, note = "Allocations: count samples instead of bytes." },
   },
-  ui = "ui://lunette/flamegraph", risk = "low", payload = "ProfileExport", run = run,
+  ui = "ui://lunette/flamegraph", risk = {
+    level = "low", reason = "Writes what a capture has seen to a file; the target is not asked again.",
+    side_effects = { "writes a file below the artifact root" },
+  }, payload = "ProfileExport", run = run,
 }

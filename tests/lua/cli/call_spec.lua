@@ -131,6 +131,18 @@ describe("lunette.render #unit", function()
     assert.equal([[lunette call t l='["a"]' x='it'\''s; rm']], render.command(hint))
   end)
 
+  it("chains on behind a question about a handle that was made before", function()
+    local recording = ("%s/share/demo.nettrace"):format(require("lunette.sys").home)
+    local done = lunette("call", "collect_events", "kind=counters", "traceFilePath=" .. recording, "then", "query_snapshot", "handle=@",
+      "view=byProvider")
+    assert.equal(0, done.code, done.stderr)
+    assert.is_nil(done.stdout:find("handle=[^@]"), done.stdout)
+    local envelope = { summary = "", hints = { { nextTool = "query_snapshot", reason = "r", suggestedArguments = { handle = "H1" } } } }
+    assert.matches("lunette call a then query_snapshot handle=@ then query_snapshot handle=@\n", render.answer(envelope,
+      { previous = "a then query_snapshot handle=@", handle = "H1" }), 1, true)
+    assert.matches("lunette call query_snapshot handle=H1\n", render.answer(envelope, { previous = "a", handle = "H2" }), 1, true)
+  end)
+
   it("a preview says how to go on", function()
     local hint = { nextTool = "t", reason = "r", suggestedArguments = { n = 1, _dotnetDiagnostics = { acknowledgement = {} } } }
     local text = render.answer({ summary = "S.", hints = { hint }, safetyApproval = {} })

@@ -215,6 +215,29 @@ describe("lunette profile", function()
     assert(fs.remove(out .. ".folded.txt"))
   end)
 
+  it("tells types and methods of allocations by bytes", function()
+    local code, stdout, stderr = run(sampled.path("sites"), "--allocations", "--top", "3")
+    assert.equal(0, code, stderr)
+    local types, methods = stdout:match("share      bytes  type\n(.-)\n\n   self   total      bytes  method\n(.*)$")
+    local data = sampled.capture("allocation", "sites")
+    local rows = {}
+    for share, name in types:gmatch("([%d.]+) %% +[%d.]+ %a+  (%C+)") do rows[#rows + 1] = { tonumber(share), name } end
+    assert.equal(3, #rows)
+    for i, row in ipairs(rows) do
+      assert.equal(data.topByBytes[i].typeName, row[2])
+      assert.near(100 * data.topByBytes[i].totalBytes / data.totalBytes, row[1], 0.06)
+    end
+    local share, method = methods:match("([%d.]+) %%[^!]*!(%C+)")
+    assert.equal(data.topBySite[1].frame.method, method)
+    assert.near(100 * data.topBySite[1].totalBytes / data.totalBytes, tonumber(share), 0.06)
+  end)
+
+  it("says what should be known of a capture", function()
+    local code, stdout, stderr = run(sampled.path("stand"), "--top", "0")
+    assert.equal(0, code, stderr)
+    assert.matches("\nNote: Unresolved: 1 of 1009 samples have a leaf without a name", stdout, 1, true)
+  end)
+
   it("says what is wrong with a command line, or a file", function()
     local function fails(want_code, text, ...)
       local code, _, stderr = run(...)
