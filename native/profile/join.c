@@ -181,6 +181,22 @@ static bool copy_frames(profile *p, const profile *before, const profile *after,
     return ok && !p->a.failed;
 }
 
+bool pf_copy_frames(profile *p, const profile *from, uint32_t more)
+{
+    static const profile nobody;
+    p->frames = mem_calloc((size_t)from->n_frames + more, sizeof *p->frames);
+    if (!p->frames || !copy_lists(p, from, &nobody)) return false;
+    p->n_reasons = from->n_reasons;
+    p->reasons = arena_alloc(&p->a, ((size_t)from->n_reasons + 1) * sizeof *p->reasons);
+    for (int32_t i = 0; p->reasons && i < from->n_reasons; i++)
+        p->reasons[i] = (const char *)keep(p, slice_str(from->reasons[i])).p;
+    for (uint32_t i = 0; i < from->n_frames; i++) {
+        copy_frame(p, &from->frames[i], 0, 0, 0);
+        p->frames[i].wait = from->frames[i].wait;
+    }
+    return p->reasons && !p->a.failed;
+}
+
 /* Adds the nodes of a profile to a raw tree, its samples to this column and its weight to that. */
 static bool add_tree(pf_raw *r, const profile *p, const uint32_t *frame_of, pf_column samples, pf_column weight)
 {

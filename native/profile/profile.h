@@ -188,7 +188,11 @@ typedef struct profile_info {
     int64_t first_ns, last_ns;  /* time of the samples since the session's start */
     int64_t build_ns, name_ns;  /* the tree, and the names in it */
     size_t memory;              /* bytes of the profile */
-    bool weighted, states;      /* weights are there; states were told with the samples */
+    /* Of profile_causality: samples of resumed methods that were put below their caller; of whose caller nothing, or
+     * more than one, was seen. */
+    uint64_t joined, unseen, several;
+    bool causality;
+    bool weighted, states; /* weights are there; states were told with the samples */
 } profile_info;
 
 const profile_info *profile_info_of(const profile *p);
@@ -299,7 +303,8 @@ int profile_join(const profile *before, const profile *after, profile_pair **pai
 profile *profile_overlay(const profile *before, const profile *after, err *e);
 bool profile_has_before(const profile *p);
 profile_counts profile_node_before(const profile *p, uint32_t i);
-/* The tree with the frames of one logical operation joined across await; profile_frame_at … as ever. See the design. */
+/* The tree with the parts of one logical operation put together across its awaits, as far as the stacks tell who awaits
+ * whom; what they do not tell is below a frame of its own (PROFILE_FRAME_ROOT, not ranked). See the design. */
 profile *profile_causality(const profile *p, err *e);
 
 #endif

@@ -208,6 +208,9 @@ bool pf_layout(profile *p, const pf_raw *r);
 bool pf_count_frames(profile *p);
 profile_counts pf_counts(const profile *p, uint32_t node);
 
+/* Gives p the frames, modules, groups and namespaces of another profile, and room for more frames. False: no memory. */
+bool pf_copy_frames(profile *p, const profile *from, uint32_t more);
+
 /* Adds up rows while a tree is walked in preorder: inclusive counts only outside of what was counted for the key. */
 typedef struct pf_tally {
     profile_counts *counts; /* by key */
@@ -256,6 +259,8 @@ bool pf_namer_finish(pf_namer *w);
 slice pf_namespace_of(slice type);
 /* "OWNER+<NAME>d__N" with MoveNext: owner and name. */
 bool pf_async_parts(slice type, slice method, slice *owner, slice *name);
+/* The body of an async method, a lambda or local function of one: MoveNext of a type "…+<NAME>d…". */
+bool pf_is_async_body(slice type, slice method);
 /* Appends without generic arguments and arities: "System.Threading.Tasks.Task" of "System.Threading.Tasks.Task`1[X]".
  */
 bool pf_plain_name(slice name, buf *out);

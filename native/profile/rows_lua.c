@@ -147,6 +147,10 @@ int profile_lua__info(lua_State *L)
     lua_setfield(L, -2, "name_ms");
     set_integer(L, "memory", (int64_t)i->memory);
     set_flag(L, "states", i->states);
+    if (!i->causality) return 1;
+    set_integer(L, "joined", (int64_t)i->joined);
+    set_integer(L, "unseen", (int64_t)i->unseen);
+    set_integer(L, "several", (int64_t)i->several);
     return 1;
 }
 

@@ -52,6 +52,17 @@ bool pf_async_parts(slice type, slice method, slice *owner, slice *name)
     return true;
 }
 
+bool pf_is_async_body(slice type, slice method)
+{
+    slice owner, name;
+    if (pf_async_parts(type, method, &owner, &name)) return true;
+    if (!slice_eq_str(method, "MoveNext") || !machine_at(up_to(type, "["))) return false;
+    slice s = up_to(type, "[");
+    while (s.n > 0 && (is_digit(s.p[s.n - 1]) || s.p[s.n - 1] == '`'))
+        s.n--;
+    return slice_ends(s, SLICE_LIT(">d"));
+}
+
 bool pf_plain_name(slice name, buf *out)
 {
     unsigned depth = 0;

@@ -18,12 +18,12 @@ local source <close> = assert(events.open {
 loop.sleep_ms(math.floor(seconds * 1000))
 local t0 = loop.now_ns()
 local summary = assert(source:stop(60000))
-local t1 = loop.now_ns()
+local t1, cpu1 = loop.now_ns(), loop.cpu_ms()
 local artifact = assert(builder:build())
 artifact:call_tree()
-local t2 = loop.now_ns()
+local t2, cpu2 = loop.now_ns(), loop.cpu_ms()
 local info = artifact:info()
-print(("live seconds=%.1f samples=%d events=%d lost=%d stop_ms=%.1f first_view_ms=%.2f"):format(
-  seconds, info.samples, summary.events, summary.lost, (t1 - t0) / 1e6, (t2 - t1) / 1e6))
+print(("live seconds=%.1f samples=%d events=%d lost=%d stop_ms=%.1f first_view_ms=%.2f first_view_cpu_ms=%d"):format(
+  seconds, info.samples, summary.events, summary.lost, (t1 - t0) / 1e6, (t2 - t1) / 1e6, cpu2 - cpu1))
 h.cleanup()
 return 0

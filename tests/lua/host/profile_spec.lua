@@ -244,3 +244,17 @@ describe("a builder", function()
     assert.has_error(function() events.open { path = RECORDINGS .. "cpu.zip", tap = {} } end)
   end)
 end)
+
+describe("operations across awaits", function()
+  it("are put together as far as stacks tell", function()
+    local a <close> = artifact_of("cpu.zip", { kind = "cpu" })
+    local c <close> = assert(a:causality())
+    local info = c:info()
+    assert.same({ 5427, 75, 0, 0 }, { info.samples, info.joined, info.unseen, info.several })
+    assert.is_nil(a:info().joined)
+    local below = assert(c:match("Hot.Async(")[1])
+    assert.equal(119 + 75, below.inclusive) -- it waits, and its method works on the pool meanwhile
+    local tree = c:call_tree { root_frame = frame_of(c, "<WorkAsync>d__25.MoveNext()"), callers = true }
+    assert.equal("Lunette.Target.Hot.Async(int64)", tree.root.children[1].method)
+  end)
+end)
