@@ -18,7 +18,7 @@ static void take(const char *p, size_t n, void *arg)
 {
     sink *s = arg;
     if (n > sizeof s->text - s->n) longjmp(s->away, 1);
-    memcpy(s->text + s->n, p, n);
+    if (n) memcpy(s->text + s->n, p, n);
     s->n += n;
 }
 

@@ -13,7 +13,7 @@
 #include "symbols/input.h"
 
 #define DEBUG_ROOT "/usr/lib/debug"
-enum { LINK_MAX = 256, CRC_BLOCK = 1 << 16 };
+enum { LINK_MAX = 256, CRC_BLOCK = 1 << 14 };
 
 static pthread_once_t elf_ready = PTHREAD_ONCE_INIT;
 static void start_elf(void) { elf_version(EV_CURRENT); }
@@ -176,7 +176,7 @@ static size_t build_id_of(Elf *elf, uint8_t out[SYM_ELF_BUILD_ID_MAX])
 
 static bool crc_fits(const sym_input *in, uint32_t want)
 {
-    static __thread uint8_t block[CRC_BLOCK];
+    uint8_t block[CRC_BLOCK];
     uLong crc = crc32(0, NULL, 0);
     for (uint64_t at = 0; at < in->size;) {
         ssize_t n = pread(in->fd, block, sizeof block, (off_t)at);

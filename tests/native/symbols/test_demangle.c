@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_demangle.c: names of C++ and Rust symbols, and names that would never end. */
+#include <pthread.h>
+
 #include "base/utf.h"
 #include "check.h"
 #include "symbols/demangle.h"
@@ -79,6 +81,42 @@ static void a_name_of_any_length_has_an_end(void **state)
     free(name);
 }
 
+/* As deep as names can be nested, on the stack of a worker thread. */
+static void *nest(void *arg)
+{
+    static const char *const starts[] = {"_Z1f", "_ZN1a", "_R", "_RNv", "_ZZ", "_Z"};
+    static const char *const steps[] = {"P",   "I1aI", "N", "Nv",       "L",        "S",    "B",
+                                        "FvP", "X",    "R", "INtC1a1b", "St4pairI", "DpT_", "cl"};
+    char name[SYM_MANGLED_MAX + 64];
+    (void)arg;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
+            for (size_t n = 64; n < SYM_MANGLED_MAX; n = n * 2 - 1) {
+                buf b;
+                buf_init(&b, 0);
+                size_t at = (size_t)snprintf(name, sizeof name, "%s", starts[i]);
+                while (at + strlen(steps[k]) < n)
+                    at += (size_t)snprintf(name + at, sizeof name - at, "%s", steps[k]);
+                snprintf(name + at, sizeof name - at, "iE");
+                sym_demangle(name, &b);
+                assert_true(b.n > 0 && utf8_valid(buf_view(&b)));
+                buf_fini(&b);
+            }
+    return NULL;
+}
+
+static void deep_names_fit_on_a_workers_stack(void **state)
+{
+    (void)state;
+    pthread_attr_t attr;
+    pthread_t t;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, (size_t)1 << 20);
+    assert_int_equal(pthread_create(&t, &attr, nest, NULL), 0);
+    pthread_join(t, NULL);
+    pthread_attr_destroy(&attr);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +124,7 @@ int main(void)
         cmocka_unit_test(names_of_rust_are_readable),
         cmocka_unit_test(other_names_stay),
         cmocka_unit_test(a_name_that_explodes_stays),
+        cmocka_unit_test(deep_names_fit_on_a_workers_stack),
         cmocka_unit_test(a_name_of_any_length_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
