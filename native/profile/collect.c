@@ -2,6 +2,7 @@
 /* collect.c: stacks as a tree of addresses, and how often each was seen on which thread. Everything is charged to one
  * cap; what finds no room is refused, and whoever asked counts it. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "profile/profile_internal.h"
 
@@ -81,7 +82,30 @@ uint32_t pf_store_step(pf_store *s, uint32_t parent, uint64_t ip, bool exact)
     return s->n_steps++;
 }
 
-uint32_t pf_store_stack(pf_store *s, slice ips, uint32_t pointer, bool exact)
+static bool widen_known(pf_store *s)
+{
+    uint32_t slots = s->known_slots ? 2 * s->known_slots : 512, mask = slots - 1;
+    if (slots == 0 || !charge(s, slots * sizeof *s->known)) return false;
+    pf_known *known = mem_calloc(slots, sizeof *known);
+    if (!known) {
+        s->memory -= slots * sizeof *known;
+        return false;
+    }
+    for (uint32_t i = 0; i < s->known_slots; i++) {
+        if (!s->known[i].step) continue;
+        uint32_t k = (uint32_t)s->known[i].a & mask;
+        while (known[k].step)
+            k = (k + 1) & mask;
+        known[k] = s->known[i];
+    }
+    free(s->known);
+    s->memory -= s->known_slots * sizeof *known;
+    s->known = known;
+    s->known_slots = slots;
+    return true;
+}
+
+static uint32_t make_stack(pf_store *s, slice ips, uint32_t pointer, bool exact)
 {
     size_t n = ips.n / pointer;
     uint32_t step = 0, before = s->n_steps;
@@ -92,6 +116,22 @@ uint32_t pf_store_stack(pf_store *s, slice ips, uint32_t pointer, bool exact)
         if (step == PF_NONE) return PF_NONE;
     }
     if (s->n_steps != before) s->stacks++;
+    return step;
+}
+
+/* A stack is walked step by step when it is new, which costs a look-up a frame; later a look at its hash is enough. */
+uint32_t pf_store_stack(pf_store *s, slice ips, uint32_t pointer, bool exact)
+{
+    if (ips.n < pointer) return 0;
+    uint64_t a = hash_bytes(ips, s->key[0] + exact), b = hash_bytes(ips, s->key[1] ^ exact);
+    bool room = (s->n_known + 1) / 3 * 4 < s->known_slots || widen_known(s);
+    uint32_t mask = s->known_slots - 1, k = (uint32_t)a & mask;
+    for (; s->known_slots && s->known[k].step; k = (k + 1) & mask)
+        if (s->known[k].a == a && s->known[k].b == b) return s->known[k].step;
+    uint32_t step = make_stack(s, ips, pointer, exact);
+    if (!room || step == PF_NONE || step == 0) return step;
+    s->known[k] = (pf_known){a, b, step};
+    s->n_known++;
     return step;
 }
 
@@ -208,6 +248,7 @@ uint32_t pf_store_count(pf_store *s, uint32_t step, uint32_t thread, uint32_t wh
 bool pf_store_init(pf_store *s, size_t max)
 {
     *s = (pf_store){.max = max};
+    if (getentropy(s->key, sizeof s->key) < 0) s->key[0] = (uintptr_t)s; /* never on a kernel that we run on */
     s->text = strtab_new(0, max < TEXT_MAX ? max : TEXT_MAX);
     if (!s->text || !pf_store_room(s, (void **)&s->steps, 0, &s->cap_steps, sizeof *s->steps, FIRST_STEPS))
         return false;
@@ -220,6 +261,7 @@ void pf_store_fini(pf_store *s)
 {
     free(s->steps);
     free(s->step_cells);
+    free(s->known);
     free(s->counts);
     free(s->count_cells);
     free(s->threads);

@@ -48,8 +48,17 @@ typedef struct pf_symbol {
     bool kernel;
 } pf_symbol;
 
+/* A whole stack that came before: by 128 bits of hash under a key that nobody can guess, so that equal is the same. */
+typedef struct pf_known {
+    uint64_t a, b;
+    uint32_t step; /* 0: free */
+} pf_known;
+
 typedef struct pf_store {
     size_t max, memory;
+    uint64_t key[2]; /* of the hashes of whole stacks */
+    pf_known *known;
+    uint32_t n_known, known_slots;
     pf_step *steps;
     uint32_t n_steps, cap_steps;
     uint64_t *step_cells; /* hash << 32 | index */
