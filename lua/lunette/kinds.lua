@@ -263,8 +263,8 @@ M.add {
   fields = { topStacks = "stacks", byThread = "threads", stack = "stack" },
 }
 
-local function samples(name, kind, artifact, key, metric)
-  M.add {
+local function samples(name, kind, artifact, key, metric, beyond)
+  local declared = {
     name = name, artifact = artifact, wrapper = "", scopes = { "investigation-export" }, default_view = "call-tree", default_top_n = 20,
     collector = { tool = "collect_sample", arguments = { kind = kind } },
     views = {
@@ -276,8 +276,11 @@ local function samples(name, kind, artifact, key, metric)
         .. key .. ", " .. metric .. ">",
     },
   }
+  declared.views[#declared.views + 1] = beyond
+  M.add(declared)
 end
-samples("cpu-sample", "cpu", "CpuSample", "MethodDiffKey", "CpuDiffMetric")
+samples("cpu-sample", "cpu", "CpuSample", "MethodDiffKey", "CpuDiffMetric",
+  "async(rootMethodFilter maxDepth maxNodes depth)=CpuAsyncView") -- beyond the contract
 samples("allocation-sample", "allocation", "AllocationSample", "TypeIdentity", "AllocationDiffMetric")
 samples("native-alloc-sample", "native-alloc", "NativeAllocSample", "MethodDiffKey", "CpuDiffMetric")
 samples("native-lock-contention-sample", "native-lock-contention", "NativeLockContentionSample", "MethodDiffKey", "CpuDiffMetric")

@@ -296,6 +296,22 @@ describe("caller-callee", function()
   end)
 end)
 
+describe("async", function()
+  it("puts what runs behind an await under its operation, and says how much", function()
+    local handle = select(2, sampled.capture("cpu", "cpu")).handle
+    local plain = sampled.ask(handle, "call-tree", { rootMethodFilter = "Hot.Async(", maxDepth = 50 })
+    local data, envelope = sampled.ask(handle, "async", { rootMethodFilter = "Hot.Async(", maxDepth = 50 })
+    assert.same({ 75, 0, 0 }, { data.joinedSamples, data.unseenSamples, data.ambiguousSamples })
+    assert.equal(plain.root.inclusiveSamples + 75, data.root.inclusiveSamples)
+    assert.equal(plain.totalSamples, data.totalSamples)
+    local moved
+    walk(data.root, function(node) moved = moved or node.frame.method:find("<WorkAsync>d__25.MoveNext()", 1, true) end)
+    assert.is_truthy(moved)
+    assert.matches("75 samples were put under the operation", envelope.summary, 1, true)
+    assert.same(EVIDENCE, data.evidence)
+  end)
+end)
+
 describe("triage", function()
   it("is unclassified for EventPipe, with leaders beside waits, waits by label, the end of the hot path", function()
     local handle = capture()
