@@ -87,11 +87,11 @@ static pv text_value(const pctx *c, pcell *cell, const uint8_t *from, const uint
     uint64_t h = PROBE_KEY_SEED, lo, hi;
     for (const uint8_t *at = from;; at += 16) {
         const size_t left = (size_t)(end - at);
-        uint8_t few[16] = {0}; /* zeros behind the payload: a NUL unit has to begin before them */
+        uint8_t few[16] = {0}; /* zeros behind the payload: a NUL unit has to end before them */
         if (left < 16) memcpy(few, at, left);
         const uint32_t n = text_chunk(left < 16 ? few : at, &lo, &hi);
+        if (left < 16 && n + 2 > left) return pv_null(); /* 15 bytes and no NUL unit look like a full step */
         if (n < 16) {
-            if (n + 2 > left) return pv_null();
             if (n) h = probe__mix(h, lo, hi);
             const uint32_t all = (uint32_t)(at - from) + n;
             return named_text(c, cell, from, all, probe__hash_end(h, all, PV_TEXT16));

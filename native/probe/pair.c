@@ -117,6 +117,7 @@ static bool take_key(probe *p, ppair *s, pslot *at, const pkey *k)
     if (k->n > sizeof at->small) {
         at->key = probe__alloc(p, probe__key_room(k->n));
         if (!at->key) return false;
+        at->small[0] = 0; /* of an earlier key of one number: probe__slot_search looks at nothing else */
     }
     probe__key_store(at->key ? at->key : (uint8_t *)at->small, k);
     at->key_n = k->n;

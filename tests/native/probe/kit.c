@@ -80,6 +80,11 @@ void shop_event(shop *s, int kind, int64_t ns, uint64_t thread, int id, const ch
     buf_fini(&b);
 }
 
+void shop_payload(shop *s, int kind, int64_t ns, uint64_t thread, slice payload)
+{
+    put(s, kind, ns, thread, 0, payload);
+}
+
 void shop_stack(shop *s, int kind, int64_t ns, uint64_t thread, int id, uint32_t stack)
 {
     buf b = {0};

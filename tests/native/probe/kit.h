@@ -19,6 +19,8 @@ enum { BEGIN = 1, END = 2, BARE = 3 };
 void shop_start(shop *s);
 void shop_fini(shop *s);
 void shop_event(shop *s, int kind, int64_t ns, uint64_t thread, int id, const char *item, int cost, double ratio);
+/* An event of kind 1 or 2 whose payload is these bytes, whatever they are. */
+void shop_payload(shop *s, int kind, int64_t ns, uint64_t thread, slice payload);
 void shop_stack(shop *s, int kind, int64_t ns, uint64_t thread, int id, uint32_t stack);
 /* Leaves of stacks 1, 2, …, one frame each; before the events that use them. */
 void shop_stacks(shop *s, uint32_t n, const uint64_t *leaves);

@@ -174,6 +174,29 @@ static void nesting(void **state)
     shop_fini(&s);
 }
 
+/* A number and a text of one hash: what a slot kept of an earlier key is not taken for the key that it has now. */
+static void a_number_and_a_text_of_one_hash(void **state)
+{
+    (void)state;
+    shop s;
+    shop_start(&s);
+    shop_event(&s, BEGIN, 1000, 1, 0, "", 0, 0);
+    shop_event(&s, END, 2000, 1, 0, "", 0, 0);
+    shop_event(&s, BEGIN, 3000, 1, 1, "something long", 0, 0);
+    shop_event(&s, END, 4000, 1, 0, "", 0, 0);
+    shop_event(&s, BEGIN, 5000, 1, 0, "", 0, 0);
+    shop_event(&s, END, 6000, 1, 1, "something long", 0, 0);
+    shop_event(&s, END, 7000, 1, 0, "", 0, 0);
+    const probe_spec keep[] = {{.name = "p",
+                                .op = PROBE_PAIR,
+                                .start = TEXTS("begin"),
+                                .stop = TEXTS("end"),
+                                .by = NAMED({"k", "if(id == 1, item, 1838219980264290966)"}),
+                                KEEP({.name = "ns", .op = PROBE_SUM, .expr = "@duration"})}};
+    assert_run(&s, keep, "p={pairs=3, unmatched=1, replaced=0, dropped=0, keyless=0, open=0, ns=6000}");
+    shop_fini(&s);
+}
+
 static void slices_of_time(void **state)
 {
     const probe_spec keep[] = {
@@ -276,6 +299,37 @@ static void missing_fields_are_told(void **state)
                            "field=\"colour\", n=9}, {event=\"Bare\", version=2, field=\"cost\", n=1}, {event=\"Bare\", "
                            "version=2, field=\"colour\", n=1}]"));
     free(got);
+}
+
+/* Payloads that end within a text, after every number of bytes and with half a character too: what stands behind them
+ * in the stream is no part of the text. */
+static void texts_without_an_end(void **state)
+{
+    enum { ID = 4, MOST = 70 };
+    (void)state;
+    shop s;
+    shop_start(&s);
+    uint8_t payload[ID + MOST] = {0};
+    memset(payload + ID, 'x', MOST);
+    for (uint32_t n = 0; n <= MOST; n++) {
+        shop_payload(&s, BEGIN, n * 1000LL, 1, slice_of(payload, ID + n));
+        shop_event(&s, END, n * 1000LL + 500, 1, 0, "behind", 7, 0);
+    }
+    const probe_spec keep[] = {
+        {.name = "items",
+         .op = PROBE_GROUP,
+         .on = TEXTS("begin"),
+         .by = NAMED({"item", "item"}),
+         KEEP({.name = "n", .op = PROBE_COUNT}, {.name = "sum", .op = PROBE_SUM, .expr = "cost"})},
+        {.name = "longest", .op = PROBE_MAX, .on = TEXTS("begin"), .expr = "len(item)"},
+    };
+    probe_program p = shop_program(keep, 2);
+    char *got = shop_run(&s, &p, NULL);
+    assert_memory_equal(got, "{items={rows=[{n=71, sum=nil}]", 30);
+    assert_non_null(strstr(got, "longest=nil"));
+    assert_non_null(strstr(got, "field=\"item\", n=71"));
+    free(got);
+    shop_fini(&s);
 }
 
 static void the_memory_cap(void **state)
@@ -480,11 +534,13 @@ int main(void)
         T(groups),
         T(pairs),
         T(nesting),
+        T(a_number_and_a_text_of_one_hash),
         T(slices_of_time),
         T(eviction),
         T(merging),
         T(an_early_end),
         T(missing_fields_are_told),
+        T(texts_without_an_end),
         T(the_memory_cap),
         T(texts_without_symbols),
         T(long_texts_are_cut),
