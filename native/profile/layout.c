@@ -58,7 +58,10 @@ bool pf_raw_init(pf_raw *r, unsigned columns, uint32_t expect)
     *r = (pf_raw){.cap = expect + 1};
     r->parent = mem_alloc(r->cap * sizeof *r->parent);
     r->frame = mem_alloc(r->cap * sizeof *r->frame);
-    bool ok = r->parent && r->frame;
+    for (r->slots = 1024; r->slots / 4 * 3 < r->cap && r->slots < 1u << 30;)
+        r->slots *= 2;
+    r->cells = mem_calloc(r->slots, sizeof *r->cells);
+    bool ok = r->parent && r->frame && r->cells;
     for (unsigned c = 0; c < PF_COLUMNS; c++) {
         if (!(columns & 1u << c)) continue;
         r->own[c] = mem_alloc(r->cap * sizeof *r->own[c]);
