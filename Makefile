@@ -20,7 +20,8 @@ deps:
 $(BUILD)/build.ninja: CMakeLists.txt CMakePresets.json
 	cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -Wno-dev
 
-run: all
+run: deps $(BUILD)/build.ninja
+	cmake --build $(BUILD) --target lunette -j $(JOBS)
 	@BUILD=$(BUILD) scripts/run.sh
 
 test:

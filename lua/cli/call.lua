@@ -69,7 +69,7 @@ function M.parse_steps(words)
         step.arguments[name] = json.array(type(before) == "table" and { table.unpack(before) } or { before })
         table.insert(step.arguments[name], value)
       end
-      step.words[#step.words + 1] = word
+      step.words[#step.words + 1] = name .. "=" .. render.quoted(value)
     end
   end
   if step == nil and #steps > 0 then return nil, '"then" needs a call behind it' end

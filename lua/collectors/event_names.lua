@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Names from a target, and of levels, as answers have them.
 local sys = require("lunette.sys")
+local terminal = require("lunette.terminal")
 
 local M = {}
 
@@ -13,10 +14,11 @@ local LEVELS <const> = { [0] = "LogAlways", "Critical", "Error", "Warning", "Inf
 ---@return string
 function M.level(level) return LEVELS[level] or tostring(level) end
 
---- A name of the target, cut for a sentence.
+--- A name of the target for a sentence: one line, cut.
 ---@param name string
 ---@return string
 function M.spoken(name)
+  name = terminal.printable(name)
   if #name <= M.MAX_SPOKEN then return name end
   return sys.utf8_cut(name, M.MAX_SPOKEN - 3) .. "..."
 end

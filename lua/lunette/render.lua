@@ -40,11 +40,14 @@ end
 
 local function is_scalar(value) return type(value) ~= "table" or value == json.null end
 
+-- Text of a target, or about it, in a line of its own: no control character of it reaches the terminal.
+local function plain(s) return terminal.printable((tostring(s):gsub("[%c]+", " "))) end
+
 local function show(key, value)
   if value == json.null or value == nil then return "-" end
   if math.type(value) == "integer" and key:lower():find("bytes$") and value >= 1024 then return text.bytes(value) end
   if math.type(value) == "float" then return (("%.4g"):format(value):find("e") and ("%.2f"):format(value)) or ("%.4g"):format(value) end
-  return terminal.printable((tostring(value):gsub("[%c]+", " ")))
+  return plain(value)
 end
 
 local function width(s) return utf8.len(s) or #s end
@@ -173,10 +176,14 @@ function add_object(out, object, indent, depth)
   end
 end
 
--- A value as it is typed on a shell's command line.
-local function quoted(value)
+local function escaped(byte) return ("\\x%02x"):format(byte:byte()) end
+
+--- A value as it is typed on a shell's command line; what a terminal must not be given is written in escapes.
+---@param value any
+function M.quoted(value)
   local s = type(value) == "table" and json.encode(value) or tostring(value)
   if s:find("^[%w_%.%-%+:/,@%%]+$") then return s end
+  if terminal.printable(s) ~= s then return "$'" .. s:gsub("[^%w %.,:;()<>+=/_-]", escaped) .. "'" end
   return "'" .. s:gsub("'", "'\\''") .. "'"
 end
 
@@ -202,7 +209,7 @@ function M.command(hint, previous, handle)
   for _, key in ipairs(argument_order(arguments)) do
     local value = arguments[key]
     if previous and handle and value == handle then value, chained = "@", true end
-    if key ~= "_dotnetDiagnostics" then words[#words + 1] = key .. "=" .. quoted(value) end
+    if key ~= "_dotnetDiagnostics" then words[#words + 1] = key .. "=" .. M.quoted(value) end
   end
   if arguments._dotnetDiagnostics then words[#words + 1] = "--approve" end
   local line = table.concat(words, " ")
@@ -215,9 +222,10 @@ local function add_signals(out, signals, style)
   out[#out + 1] = ""
   out[#out + 1] = heading(style, "What stands out")
   for _, signal in ipairs(signals) do
-    out[#out + 1] = ("  %s (%s): %s"):format(signal.signal, show("", signal.salience), signal.summary)
+    out[#out + 1] = ("  %s (%s): %s"):format(plain(signal.signal), show("", signal.salience),
+      plain(signal.summary))
     for _, bucket in ipairs(signal.buckets or {}) do
-      out[#out + 1] = ("    %s  %s %s"):format(bucket.key, show("", bucket.magnitude), bucket.unit or "")
+      out[#out + 1] = ("    %s  %s %s"):format(plain(bucket.key), show("", bucket.magnitude), plain(bucket.unit or ""))
     end
   end
 end
@@ -226,7 +234,7 @@ local function add_hints(out, hints, previous, handle, style)
   out[#out + 1] = ""
   out[#out + 1] = heading(style, "Next")
   for _, hint in ipairs(hints) do
-    out[#out + 1] = "  # " .. hint.reason
+    out[#out + 1] = "  # " .. plain(hint.reason)
     out[#out + 1] = "  " .. M.command(hint, previous, handle)
   end
 end
@@ -244,16 +252,16 @@ end
 ---@return string
 function M.answer(envelope, options)
   options = options or {}
-  local out = { heading(options.style, envelope.summary) }
+  local out = { heading(options.style, plain(envelope.summary)) }
   local err = envelope.error
   if err then
-    out[#out + 1] = ("%s%s"):format(err.kind, type(err.detail) == "string" and " (" .. err.detail .. ")" or "")
-    if err.message ~= envelope.summary then out[#out + 1] = err.message end
+    out[#out + 1] = ("%s%s"):format(plain(err.kind), type(err.detail) == "string" and " (" .. plain(err.detail) .. ")" or "")
+    if err.message ~= envelope.summary then out[#out + 1] = plain(err.message) end
     if type(err.detail) == "table" then add_object(out, err.detail, "  ", 1) end
   end
   if envelope.safetyApproval then out[#out + 1] = "Repeat it with --approve to run it." end
   if envelope.resolvedProcess then out[#out + 1] = process_line(envelope.resolvedProcess) end
-  for _, warning in ipairs(envelope.safetyWarnings or {}) do out[#out + 1] = "Note: " .. warning end
+  for _, warning in ipairs(envelope.safetyWarnings or {}) do out[#out + 1] = "Note: " .. plain(warning) end
   if envelope.signals then add_signals(out, envelope.signals, options.style) end
   if envelope.data then
     out[#out + 1] = ""

@@ -143,6 +143,25 @@ describe("lunette.render #unit", function()
     assert.matches("lunette call query_snapshot handle=H1\n", render.answer(envelope, { previous = "a", handle = "H2" }), 1, true)
   end)
 
+  it("gives the terminal no control characters of a target, wherever they stand", function()
+    local evil = "a\27]0;x\7\nb\u{9b}31m\u{202e}"
+    local hint = { nextTool = "t", reason = evil, suggestedArguments = { rootMethodFilter = evil } }
+    local text = render.answer({
+      summary = evil, error = { kind = "NotFound", detail = evil, message = evil .. "2" }, safetyWarnings = { evil }, data = { k = evil },
+      signals = { { signal = "s", summary = evil, salience = 1, buckets = { { key = evil, magnitude = 1, unit = evil } } } },
+      hints = { hint },
+    })
+    for _, bad in ipairs { "\27", "\7", "\u{9b}", "\u{202e}", "\nb" } do assert.is_nil(text:find(bad, 1, true)) end
+    local line = text:match("rootMethodFilter=(%C+)")
+    local done = assert(loop.exec({ argv = { "bash", "-c", "printf %s " .. line }, timeout_ms = 60000 }))
+    assert.equal(evil, done.stdout) -- and what is pasted is what was meant
+  end)
+
+  it("repeats words of a chain so that they can be pasted", function()
+    local steps = assert(call.parse_steps({ "a", "x=it's (1)", "y=2" }))
+    assert.equal([[a x='it'\''s (1)' y=2]], table.concat(steps[1].words, " "))
+  end)
+
   it("a preview says how to go on", function()
     local hint = { nextTool = "t", reason = "r", suggestedArguments = { n = 1, _dotnetDiagnostics = { acknowledgement = {} } } }
     local text = render.answer({ summary = "S.", hints = { hint }, safetyApproval = {} })
