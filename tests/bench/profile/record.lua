@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- record.lua TARGET PATH SECONDS THREADS: a session of the sample profiler over the target's `walk`, into a file. Prints how long it took from
--- the end of the stream to the first view.
+-- record.lua TARGET PATH SECONDS THREADS: a session of the sample profiler over the target's `walk`, into a file. Prints how long it took
+-- from the end of the stream to the first view.
 package.path = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../../live/?.lua;" .. package.path
 local events = require("lunette.events")
 local h = require("harness")

@@ -167,7 +167,8 @@ M.ATTACKS = {
     "local s = ('x'):rep(3000000) while true do pcall(function() local a, b, c = s .. 1, s .. 2, s .. 3 error(a) end) end" },
   { "a list without end", MEMORY, "local l while true do l = { l } end" },
   { "tables with weak values", MEMORY,
-    "local keep, w, mt = {}, {}, { __mode = 'v' } while true do local t = { {} } keep[#keep + 1] = t w[#w + 1] = setmetatable({ t, t[1] }, mt) end" },
+    "local keep, w, mt = {}, {}, { __mode = 'v' } while true do local t = { {} } keep[#keep + 1] = t "
+      .. "w[#w + 1] = setmetatable({ t, t[1] }, mt) end" },
   { "a huge table with weak values", MEMORY,
     "local keep, w = {}, setmetatable({}, { __mode = 'v' }) while true do local t = {} keep[#keep + 1] = t w[#w + 1] = t end" },
   { "a huge table that is weak altogether", MEMORY,
