@@ -12,6 +12,8 @@
 #define TYPE_NAME_MAX     ((size_t)4096) /* bytes of UTF-16 */
 /* AllocationSampled: each byte is drawn with this probability (docs of the runtime: one in 100 KiB). */
 #define DRAWN (1.0 / 102400)
+/* All weights together stay below this, so that no sum of them overflows; an event that would pass it is damaged. */
+#define WEIGHT_MAX (UINT64_C(1) << 62)
 
 typedef enum use_of { OF_METHODS, OF_IL, OF_SAMPLE, OF_TICK, OF_DRAWN } use_of;
 
@@ -229,6 +231,7 @@ static void pass_time(profile_builder *b, const nt_reader *r, uint32_t thread, u
     pf_last *l = &b->last[thread];
     int64_t gap = l->count && ts > l->time ? (int64_t)((uint64_t)ts - (uint64_t)l->time) : 0;
     if (gap < 0 || gap > b->gap_max) gap = b->gap_max;
+    if ((uint64_t)gap > WEIGHT_MAX - b->store.weight) gap = 0;
     if (gap > 0) b->store.counts[l->count - 1].weight += (uint64_t)gap;
     b->store.weight += (uint64_t)gap;
     *l = (pf_last){.time = ts, .count = at == PF_NONE ? 0 : at + 1};
@@ -308,6 +311,10 @@ static void take_allocation(profile_builder *b, const pf_use *u, const nt_reader
         bytes *= objects;
         if (bytes > 9e18) bytes = 9e18;
         amount = (uint64_t)(bytes + 0.5);
+    }
+    if (amount > WEIGHT_MAX - b->store.weight) {
+        b->bad++;
+        return;
     }
     uint32_t type = type_of(b, ev->kind, ev->payload, u->type);
     (void)count(b, step_of(b, r, ev, false), ev->thread, type, 1, amount, ev->ts);
@@ -393,6 +400,10 @@ void profile_set_resolver(profile_builder *b, profile_resolve_fn fn, void *arg)
 
 bool profile_add(profile_builder *b, const profile_sample *s)
 {
+    if (s->weight > WEIGHT_MAX - b->store.weight) {
+        b->bad++;
+        return false;
+    }
     uint32_t n = s->n > PROFILE_DEPTH_MAX ? PROFILE_DEPTH_MAX : s->n;
     if (n < s->n) b->store.cut++;
     uint32_t step = pf_store_stack(&b->store, slice_of(s->ips, n * sizeof *s->ips), 8, s->leaf_exact);
