@@ -2,7 +2,6 @@
 /* fetch.c: downloads by libcurl. Redirects are followed by hand: each place is looked at before it is asked. */
 #include "symbols/fetch.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "symbols/curl.h"
 
 enum { URL_MAX = 4096, HTTP_OK = 200, HTTP_NOT_FOUND = 404, HTTP_GONE = 410, RESTING_MAX = 32 };
 
@@ -76,20 +76,21 @@ static size_t on_data(char *p, size_t one, size_t n, void *arg)
     return done;
 }
 
-static void set_up(CURL *c, const char *url, struct curl_slist *headers, long left_ms, download *d)
+static void set_up(const sym_curl *curl, CURL *c, const char *url, struct curl_slist *headers, long left_ms,
+                   download *d)
 {
-    curl_easy_reset(c);
-    curl_easy_setopt(c, CURLOPT_URL, url);
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)SYM_FETCH_CONNECT_MS);
-    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, left_ms);
-    curl_easy_setopt(c, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)SYM_FETCH_MAX_BYTES);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "lunette/" LUNETTE_VERSION);
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_data);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, d);
+    curl->easy_reset(c);
+    curl->easy_setopt(c, CURLOPT_URL, url);
+    curl->easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl->easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl->easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl->easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)SYM_FETCH_CONNECT_MS);
+    curl->easy_setopt(c, CURLOPT_TIMEOUT_MS, left_ms);
+    curl->easy_setopt(c, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)SYM_FETCH_MAX_BYTES);
+    curl->easy_setopt(c, CURLOPT_USERAGENT, "lunette/" LUNETTE_VERSION);
+    curl->easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+    curl->easy_setopt(c, CURLOPT_WRITEFUNCTION, on_data);
+    curl->easy_setopt(c, CURLOPT_WRITEDATA, d);
 }
 
 static int failed(const char *server, const char *url, CURLcode code, const download *d, err *e)
@@ -99,18 +100,20 @@ static int failed(const char *server, const char *url, CURLcode code, const down
     if (d->sys) return err_sys(e, ERR_IO, d->sys, "cannot keep what a symbol server sent");
     let_rest(server);
     err_kind kind = code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_IO;
-    return err_set(e, kind, "the symbol server did not answer (%.200s): %s", url, curl_easy_strerror(code));
+    return err_set(e, kind, "the symbol server did not answer (%.200s): %s", url,
+                   sym_curl_get(NULL)->easy_strerror(code));
 }
 
 /* 0: the file is there. 1: url is now where the server pointed to. */
 static int judge(const sym_path *p, CURL *c, char *url, err *e)
 {
+    const sym_curl *curl = sym_curl_get(NULL);
     long status = 0;
     char *to = NULL;
     bool was_secure = false, secure = false;
-    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    curl->easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     if (status == HTTP_OK) return 0;
-    curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &to);
+    curl->easy_getinfo(c, CURLINFO_REDIRECT_URL, &to);
     if (status >= 300 && status < 400 && to) {
         sym_path__allows(p, url, &was_secure);
         if (!sym_path__allows(p, to, &secure) || (was_secure && !secure))
@@ -128,12 +131,13 @@ static int judge(const sym_path *p, CURL *c, char *url, err *e)
 
 static int get(const sym_path *p, const char *server, char *url, const char *checksum, int64_t deadline, int fd, err *e)
 {
+    const sym_curl *curl = sym_curl_get(NULL);
     char line[160];
-    CURL *c = curl_easy_init();
+    CURL *c = curl->easy_init();
     struct curl_slist *headers = NULL;
     int rc = c ? 1 : err_set(e, ERR_NO_MEMORY, "no memory to ask a symbol server");
     if (c && *checksum && snprintf(line, sizeof line, "SymbolChecksum: %s", checksum) < (int)sizeof line)
-        headers = curl_slist_append(NULL, line);
+        headers = curl->slist_append(NULL, line);
     for (int i = 0; rc == 1; i++) {
         download d = {.fd = fd};
         int64_t left = (deadline - mono_ns()) / 1000000;
@@ -142,12 +146,12 @@ static int get(const sym_path *p, const char *server, char *url, const char *che
         if (rc == 1 && (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0))
             rc = err_sys(e, ERR_IO, errno, "cannot write the file of a symbol server");
         if (rc < 0) break;
-        set_up(c, url, headers, (long)left, &d);
-        CURLcode code = curl_easy_perform(c);
+        set_up(curl, c, url, headers, (long)left, &d);
+        CURLcode code = curl->easy_perform(c);
         rc = code == CURLE_OK ? judge(p, c, url, e) : failed(server, url, code, &d, e);
     }
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(c);
+    curl->slist_free_all(headers);
+    curl->easy_cleanup(c);
     return rc;
 }
 
@@ -168,21 +172,19 @@ static int make_folders(const char *folder)
     }
 }
 
-static pthread_once_t curl_ready = PTHREAD_ONCE_INIT;
-static void start_curl(void) { curl_global_init(CURL_GLOBAL_DEFAULT); }
-
 int sym_fetch(const sym_path *p, const char *server, const char *name, const char *key, const char *checksum,
               int64_t deadline_ns, char *temp, size_t temp_size, err *e)
 {
     char url[URL_MAX];
-    pthread_once(&curl_ready, start_curl);
+    const sym_curl *curl = sym_curl_get(e);
+    if (!curl) return -ERR_NOT_SUPPORTED;
     if (!sym_path__allows(p, server, NULL))
         return err_set(e, ERR_PERMISSION_DENIED, "the symbol server %.200s is not allowed", server);
     if (rests(server))
         return err_set(e, ERR_IO, "the symbol server %.200s did not answer within the last minute", server);
-    char *escaped = curl_easy_escape(NULL, name, 0);
+    char *escaped = curl->easy_escape(NULL, name, 0);
     int n = escaped ? snprintf(url, sizeof url, "%s/%s/%s/%s", server, escaped, key, escaped) : -1;
-    curl_free(escaped);
+    curl->free(escaped);
     if (n < 0 || (size_t)n >= sizeof url)
         return err_set(e, ERR_INVALID_ARGUMENT, "the symbol server's address is too long");
     n = snprintf(temp, temp_size, "%s/fetch.XXXXXX", p->cache);

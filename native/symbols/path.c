@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* path.c: symbol paths, and the gate that a server has to pass. */
+#include "symbols/curl.h"
 #include "symbols/path_internal.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -16,21 +16,26 @@ typedef struct place {
 
 static void place_free(place *p)
 {
-    curl_free(p->scheme);
-    curl_free(p->host);
-    curl_free(p->port);
+    const sym_curl *curl = sym_curl_get(NULL);
+    if (curl) {
+        curl->free(p->scheme);
+        curl->free(p->host);
+        curl->free(p->port);
+    }
     *p = (place){0};
 }
 
 static bool place_of(const char *url, place *p)
 {
-    CURLU *u = curl_url();
+    const sym_curl *curl = sym_curl_get(NULL);
     *p = (place){0};
-    bool ok = u && curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
-              curl_url_get(u, CURLUPART_SCHEME, &p->scheme, 0) == CURLUE_OK &&
-              curl_url_get(u, CURLUPART_HOST, &p->host, 0) == CURLUE_OK &&
-              curl_url_get(u, CURLUPART_PORT, &p->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
-    curl_url_cleanup(u);
+    if (!curl) return false;
+    CURLU *u = curl->url();
+    bool ok = u && curl->url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+              curl->url_get(u, CURLUPART_SCHEME, &p->scheme, 0) == CURLUE_OK &&
+              curl->url_get(u, CURLUPART_HOST, &p->host, 0) == CURLUE_OK &&
+              curl->url_get(u, CURLUPART_PORT, &p->port, CURLU_DEFAULT_PORT) == CURLUE_OK;
+    curl->url_cleanup(u);
     ok = ok && (strcasecmp(p->scheme, "http") == 0 || strcasecmp(p->scheme, "https") == 0) && *p->host;
     if (!ok) place_free(p);
     return ok;
@@ -127,6 +132,7 @@ static int add_part(sym_path *p, slice text, const sym_gate *gate, err *e)
     if (!copy) return err_set(e, ERR_NO_MEMORY, "no memory for a symbol path");
     if (server) {
         place at;
+        if (!sym_curl_get(e)) return -ERR_NOT_SUPPORTED;
         if (!place_of(copy, &at)) {
             err_detail(e, "%s", copy);
             return err_set(e, ERR_INVALID_ARGUMENT, "the symbol path names %.200s, which is no address", copy);

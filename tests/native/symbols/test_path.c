@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* test_path.c: what a symbol path names, and which servers pass. */
+#include <dlfcn.h>
+
 #include "check.h"
 #include "symbols/path_internal.h"
 
@@ -138,9 +140,28 @@ static void each_allocation_may_fail(void **state)
     assert_true(each_allocation_fails(make_once, NULL) > 1);
 }
 
+static bool curl_is_loaded(void) { return dlopen("libcurl.so.4", RTLD_NOW | RTLD_NOLOAD) != NULL; }
+
+/* The first test: it and what it needs are megabytes. */
+static void libcurl_is_loaded_for_the_first_server(void **state)
+{
+    (void)state;
+    sym_path *p = NULL;
+    err e = {0};
+    const sym_gate gate = {.hosts = listed, .n_hosts = 4};
+    assert_false(curl_is_loaded());
+    assert_int_equal(sym_path_new(slice_str("/sym;/more"), &gate, &p, &e), 0);
+    sym_path_unref(p);
+    assert_false(curl_is_loaded());
+    assert_int_equal(sym_path_new(slice_str("https://msdl.example"), &gate, &p, &e), 0);
+    sym_path_unref(p);
+    assert_true(curl_is_loaded());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(libcurl_is_loaded_for_the_first_server),
         cmocka_unit_test(folders_and_allowed_servers_are_taken_in_order),
         cmocka_unit_test(other_servers_are_refused_by_name),
         cmocka_unit_test(whoever_may_ask_any_server_may),
