@@ -4,18 +4,34 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static sym_curl curl;
-static int found;
+static bool found;
 
-static int find(void *lib, const char *name, void *to)
-{
-    void *at = dlsym(lib, name);
-    memcpy(to, &at, sizeof at); /* a pointer to data is none to a function, but POSIX says that it may be one */
-    return at != NULL;
-}
+static const struct {
+    const char *name;
+    void *to;
+} calls[] = {
+    {"curl_free", &curl.free},
+    {"curl_global_init", &curl.global_init},
+    {"curl_easy_init", &curl.easy_init},
+    {"curl_easy_reset", &curl.easy_reset},
+    {"curl_easy_setopt", &curl.easy_setopt},
+    {"curl_easy_perform", &curl.easy_perform},
+    {"curl_easy_getinfo", &curl.easy_getinfo},
+    {"curl_easy_strerror", &curl.easy_strerror},
+    {"curl_easy_escape", &curl.easy_escape},
+    {"curl_easy_cleanup", &curl.easy_cleanup},
+    {"curl_slist_append", &curl.slist_append},
+    {"curl_slist_free_all", &curl.slist_free_all},
+    {"curl_url", &curl.url},
+    {"curl_url_set", &curl.url_set},
+    {"curl_url_get", &curl.url_get},
+    {"curl_url_cleanup", &curl.url_cleanup},
+};
 
 static void load(void)
 {
@@ -24,11 +40,12 @@ static void load(void)
     for (size_t i = 0; i < sizeof names / sizeof *names && !lib; i++)
         lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!lib) return;
-    found = 1;
-#define FIND(name) found &= find(lib, "curl_" #name, &curl.name);
-    SYM_CURL_CALLS(FIND)
-#undef FIND
-    found = found && curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        void *at = dlsym(lib, calls[i].name);
+        if (!at) return;
+        memcpy(calls[i].to, &at, sizeof at); /* POSIX: what dlsym gives may be a function, too */
+    }
+    found = curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
 const sym_curl *sym_curl_get(err *e)

@@ -11,16 +11,24 @@
 #undef curl_easy_setopt /* the checks of their arguments are macros that call by name */
 #undef curl_easy_getinfo
 
-#define SYM_CURL_CALLS(call)                                                                                           \
-    call(free) call(global_init) call(easy_init) call(easy_reset) call(easy_setopt) call(easy_perform)                 \
-        call(easy_getinfo) call(easy_strerror) call(easy_escape) call(easy_cleanup) call(slist_append)                 \
-            call(slist_free_all) call(url) call(url_set) call(url_get) call(url_cleanup)
-
 /* libcurl's functions, without their prefix. */
 typedef struct sym_curl {
-#define SYM_CURL_CALL(name) __typeof__(&curl_##name) name;
-    SYM_CURL_CALLS(SYM_CURL_CALL)
-#undef SYM_CURL_CALL
+    __typeof__(&curl_free) free;
+    __typeof__(&curl_global_init) global_init;
+    __typeof__(&curl_easy_init) easy_init;
+    __typeof__(&curl_easy_reset) easy_reset;
+    __typeof__(&curl_easy_setopt) easy_setopt;
+    __typeof__(&curl_easy_perform) easy_perform;
+    __typeof__(&curl_easy_getinfo) easy_getinfo;
+    __typeof__(&curl_easy_strerror) easy_strerror;
+    __typeof__(&curl_easy_escape) easy_escape;
+    __typeof__(&curl_easy_cleanup) easy_cleanup;
+    __typeof__(&curl_slist_append) slist_append;
+    __typeof__(&curl_slist_free_all) slist_free_all;
+    __typeof__(&curl_url) url;
+    __typeof__(&curl_url_set) url_set;
+    __typeof__(&curl_url_get) url_get;
+    __typeof__(&curl_url_cleanup) url_cleanup;
 } sym_curl;
 
 /* NULL with *e (may be NULL) filled, NotSupported: it is not installed. Any thread. */
