@@ -51,7 +51,9 @@ end
 local function sentence(artifact, source)
   local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
   local info, seconds = artifact.info, artifact.duration_ms / 1000
-  if info.samples == 0 then return ("%s: no allocation tick in %.1f s: less than about 100 KB were allocated."):format(what, seconds) end
+  if info.samples == 0 then
+    return ("%s: no allocation tick in %.1f s%s."):format(what, seconds, source.path and "" or ": less than about 100 KB were allocated")
+  end
   local total = ("%s allocated about %.1f MB (%d ticks) in %.1f s."):format(what, info.bytes / 1e6, info.samples, seconds)
   if not artifact.named then
     return total .. " NativeAOT tells neither types nor methods of them: take collect_sample(kind=\"cpu\") to see which code runs."

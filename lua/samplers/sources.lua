@@ -25,6 +25,13 @@ local function is_same(module, found)
   return not module.pdb_guid or not found.pdb_guid or module.pdb_guid:lower() == found.pdb_guid
 end
 
+-- What a look-up found. One that was ended, or had no room, takes nothing away from the capture.
+local function answers(artifact, found, err)
+  if found then return found end
+  artifact.notes[#artifact.notes + 1] = "SymbolsNotRead: " .. tostring(err and err.message or err)
+  return {}
+end
+
 --- Adds the version id of each module, as `mvid`, and its file, as `file`, where the file is here and the same. Milliseconds that it took.
 ---@param artifact SampleArtifact
 ---@param live TargetProcess?
@@ -38,7 +45,7 @@ function M.modules(artifact, live)
       of[#requests] = module
     end
   end
-  for i, found in ipairs(symbols.modules(requests)) do
+  for i, found in ipairs(answers(artifact, symbols.modules(requests))) do
     if found.mvid and is_same(of[i], found) then of[i].mvid, of[i].file = found.mvid, requests[i].path end
   end
   return since(began)
@@ -84,7 +91,7 @@ local function lines(ctx, artifact, args)
   local options = {
     search = symbol_path.of_caller(ctx, args.symbolPath), search_2 = symbol_path.of_operator(), timeout_ms = M.TIMEOUT_MS,
   }
-  for i, at in ipairs(symbols.lines(requests, options)) do
+  for i, at in ipairs(answers(artifact, symbols.lines(requests, options))) do
     if at.file then
       artifact.sources[frames[i]] = { file = at.file, line = at.line, end_line = at.end_line, url = at.url }
     end

@@ -14,6 +14,8 @@
 #define DRAWN (1.0 / 102400)
 /* All weights together stay below this, so that no sum of them overflows; an event that would pass it is damaged. */
 #define WEIGHT_MAX (UINT64_C(1) << 62)
+/* No object is larger than what a program can address; more comes from a damaged stream. */
+#define AMOUNT_MAX ((uint64_t)1 << 47)
 
 typedef enum use_of { OF_METHODS, OF_IL, OF_SAMPLE, OF_TICK, OF_DRAWN } use_of;
 
@@ -301,7 +303,7 @@ static void take_allocation(profile_builder *b, const pf_use *u, const nt_reader
 {
     uint64_t amount = number(ev->kind, ev->payload, u->amount, UINT64_MAX);
     uint64_t heap = number(ev->kind, ev->payload, u->heap, PROFILE_SMALL);
-    if (amount == UINT64_MAX || amount > INT64_MAX) {
+    if (amount > AMOUNT_MAX) {
         b->bad++;
         return;
     }
@@ -309,7 +311,6 @@ static void take_allocation(profile_builder *b, const pf_use *u, const nt_reader
     if (u->of == OF_DRAWN && amount > 0) { /* what one drawn object stands for */
         objects = 1 / (1 - power(1 - DRAWN, amount));
         bytes *= objects;
-        if (bytes > 9e18) bytes = 9e18;
         amount = (uint64_t)(bytes + 0.5);
     }
     if (amount > WEIGHT_MAX - b->store.weight) {

@@ -100,7 +100,7 @@ describe("samplers.allocation", function()
     assert.same({ 0, 0 }, { data.totalEvents, #data.topByBytes })
     assert.is_nil(data.topBySite)
     assert.matches("NoTicks: the recording has no GC/AllocationTick", data.notes[1], 1, true)
-    assert.matches("no allocation tick", envelope.summary, 1, true)
+    assert.matches("The recording: no allocation tick in %d+%.%d s%.$", envelope.summary) -- nothing is said of what was allocated
     assert.is_nil(envelope.signals)
     data = sampled.capture("allocation", "quiet")
     assert.equal(6, data.totalEvents)

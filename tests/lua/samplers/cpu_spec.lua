@@ -5,6 +5,7 @@ local handles = require("lunette.handles")
 local json = require("lunette.json")
 local resources = require("lunette.resources")
 local sampled = require("support.sampled")
+local symbols = require("lunette.symbols")
 
 local THREADS <const> = 19
 local PHASES <const> = {
@@ -198,5 +199,15 @@ describe("samplers.cpu", function()
     local result = assert(declared.capture(sampled.ctx(), { pid = 4711 }, {}))
     assert.same({ kind = "cpu", processId = 4711 }, asked)
     assert.equal("cpu-sample", result.handle.kind)
+  end)
+
+  it("keeps a capture whose symbols cannot be looked up", function()
+    local modules, lines = symbols.modules, symbols.lines
+    finally(function() symbols.modules, symbols.lines = modules, lines end)
+    symbols.modules = function() return nil, { kind = "Cancelled", message = "the task was cancelled" } end
+    symbols.lines = symbols.modules
+    local data = sampled.capture("cpu", "stand", { depth = "Raw" })
+    assert.is_true(#data.topHotspots > 0)
+    assert.equal("SymbolsNotRead: the task was cancelled", data.notes[#data.notes])
   end)
 end)

@@ -245,6 +245,24 @@ static void allocations_are_counted_by_type_and_by_site(void **state)
     profile_unref(p);
 }
 
+static void amounts_that_cannot_be_are_counted_as_unreadable(void **state)
+{
+    (void)state;
+    hall h;
+    begin(&h, false);
+    stacks(&h, 1, 1, (uint64_t[]){0xA0});
+    tick(&h, 1, UINT64_C(1) << 47, 0, "System.String");
+    tick(&h, 1, (UINT64_C(1) << 47) + 1, 0, "System.String");
+    tick(&h, 1, INT64_MAX, 0, "System.String");
+    tick(&h, 1, UINT64_MAX, 0, "System.String");
+    profile *p = build(&h, &(profile_cfg){.kind = PROFILE_ALLOCATION});
+    const profile_info *i = profile_info_of(p);
+    assert_int_equal(i->samples, 1);
+    assert_int_equal(i->bad, 3);
+    assert_int_equal(i->weight, INT64_C(1) << 47);
+    profile_unref(p);
+}
+
 static void drawn(hall *h, uint64_t size)
 {
     buf b;
@@ -287,6 +305,7 @@ int main(void)
         cmocka_unit_test(numbers_that_go_back_mean_other_stacks),
         cmocka_unit_test(samples_that_cannot_be_read_are_counted_apart),
         cmocka_unit_test(allocations_are_counted_by_type_and_by_site),
+        cmocka_unit_test(amounts_that_cannot_be_are_counted_as_unreadable),
         cmocka_unit_test(a_drawn_object_stands_for_those_that_were_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
