@@ -152,9 +152,7 @@ local function collect(ctx, from, args)
   for _, row in ipairs(artifact.catalog) do artifact.left_out = artifact.left_out - row.count end
   add_notes(artifact, live)
   bridge.notes(artifact.notes, window)
-  if window.shared then
-    artifact.notes[#artifact.notes + 1] = "BridgeCounts: events of DiagnosticSource that the other windows asked for are counted here, too."
-  end
+  if window.shared then artifact.notes[#artifact.notes + 1] = bridge.COUNTS end
   return artifact
 end
 

@@ -20,6 +20,9 @@ M.EVENTS = {
 }
 M.MESSAGE = M.PROVIDER .. "/Message"
 
+--- What to say where events are counted whoever asked for them.
+M.COUNTS = "BridgeCounts: events of DiagnosticSource that the other windows asked for are counted here, too."
+
 --- The argument of a session that sets lines.
 M.args = processes.args
 
@@ -82,10 +85,11 @@ end
 function M.notes(notes, window, settings)
   if not window.pid then return end
   if window.shared then
-    notes[#notes + 1] = "BridgeShared: another window over DiagnosticSource (requests, db, activities, catalog) was open on this process "
-      .. "at the same time. Each asked for the events of all of them"
-      .. (window.gaps > 0 and (("; when one ended the target sent none, for at most %d ms in all: single events may be missing here.")
-      :format(window.gap_ms)) or ", so none is missing here.")
+    notes[#notes + 1] = "BridgeShared: another window over DiagnosticSource (requests, db, activities, catalog, event_source) was open on "
+      .. "this process at the same time. Each asked for the events of all of them. "
+      .. (window.gaps > 0 and ("When one ended the target sent none, for at most %d ms in all: single events may be missing here; ")
+      :format(window.gap_ms) or "None ended before this one, so there was no gap; ")
+      .. "what happened in the moment in which another one opened may be missing."
   end
   if window.muted then
     notes[#notes + 1] = "BridgeMuted: the target could not be asked again when another window over DiagnosticSource ended: events are "

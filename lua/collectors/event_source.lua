@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- event_source: the events of one named source with their payload. Which sources a caller may open is decided in lunette/source_gate.lua.
 local lazy = require("lunette.lazy")
+local bridge = require("collectors.diagnostic_source")
 local capture = lazy("collectors.event_source.capture")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
@@ -14,6 +15,7 @@ local wire = lazy("collectors.event_source.wire")
 
 local MAX_INLINE_GROUPS <const> = 20  -- kinds of events in a summary
 local MAX_INLINE_EVENTS <const> = 200 -- stored events in a detailed answer; the handle has all
+local BRIDGED <const> = { ":" }       -- of DiagnosticSource itself: all listeners, with their values
 
 local function risk(ctx, args)
   local grant = gate.decide(ctx.principal, args.providerName, args.unsafeProvider)
@@ -91,11 +93,17 @@ local function collect(ctx, from, args)
   local grant = from.grant
   local enabled = gate.enable(grant, args.keywords, args.eventLevel)
   local live = from.process
+  local over_bridge = live and grant.provider:lower() == bridge.PROVIDER:lower()
+  local bridged <close> = bridge.enter(over_bridge and live.pid, BRIDGED)
   local spec = {
     duration_ms = live and args.durationSeconds * 1000 or nil, max = args.maxEvents, message = "Collecting events of " .. grant.provider,
+    bridge = bridged,
     open = capture.open {
       pid = live and live.pid, path = from.path, save_to = args.save_to, provider = grant.provider, max = args.maxEvents,
-      providers = live and { { name = grant.provider, keywords = ("0x%x"):format(enabled.mask), level = enabled.level } } or nil,
+      providers = live and { {
+        name = grant.provider, keywords = ("0x%x"):format(enabled.mask), level = enabled.level,
+        args = over_bridge and bridge.args(BRIDGED) or nil,
+      } } or nil,
     },
   }
   local result, err = capture.run(ctx, spec)
@@ -114,6 +122,8 @@ local function collect(ctx, from, args)
   artifact.groups, artifact.total = groups_of(result, grant.provider)
   artifact.truncated = artifact.total > #artifact.events
   notes_of(from, artifact, result, spec, artifact.notes)
+  bridge.notes(artifact.notes, bridged)
+  if bridged.shared then artifact.notes[#artifact.notes + 1] = bridge.COUNTS end
   return artifact
 end
 

@@ -59,9 +59,9 @@ local function end_within(skip)
   end)
   h.wait_for("the sessions of both", h.START_MS, function() return h.connections(target.pid) >= #PARTS + #requests end)
   target:kill()
-  local envelope = h.ok(call:await(30000))
+  local envelope = h.ok(call:await(h.START_MS))
   h.ok(says_the_end(envelope), "the sweep says that the process ended: " .. h.json.encode(envelope):sub(1, 400))
-  envelope = h.ok(batched:await(30000))
+  envelope = h.ok(batched:await(h.START_MS))
   h.eq(nil, envelope.error, "the batch itself succeeds")
   h.eq(#requests, #envelope.data.results, "an entry each")
   for _, result in ipairs(envelope.data.results) do
@@ -96,15 +96,13 @@ local function batch(runtime)
     h.loop.sleep_ms(1600) -- old enough to be asked for counters
     local requests = { { tool = "collect_events", kind = "gc" }, { tool = "collect_events", kind = "counters" },
       { tool = "collect_sample", kind = "cpu-efficiency" } }
-    local started = h.loop.now_ms()
     local call = h.loop.spawn(function()
       return server:call("collect_batch", { requests = requests, processId = target.pid, durationSeconds = 5 })
     end)
     h.wait_for("the sessions of the batch", h.START_MS, function() return h.connections(target.pid) >= 2 end)
     target:command("go", "^DONE")
-    local envelope = h.ok(call:await(60000))
+    local envelope = h.ok(call:await(2 * h.START_MS))
     h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
-    h.ok(h.loop.now_ms() - started < 30000, "the entries share the window")
     local results, evidence = envelope.data.results, envelope.data.gen2Evidence
     h.eq("gc counters cpu-efficiency", ("%s %s %s"):format(results[1].kind, results[2].kind, results[3].kind), "order of the request")
     h.eq("NotSupported", results[3].error.kind, "an entry that cannot run fails alone")
@@ -154,9 +152,7 @@ local function trips(skip)
   local target <close> = h.target("net10.0", "burn")
   local taken = {}
   takers[target.pid] = taken
-  local started = h.loop.now_ms()
-  local gated, envelope = watch(target, { triggerWhen = "cpu>=10", windowSeconds = 120 })
-  h.ok(h.loop.now_ms() - started < 60000, "it returns when the last capture is taken")
+  local gated, envelope = watch(target, { triggerWhen = "cpu>=10", windowSeconds = 300 }) -- no call waits that long for an answer
   h.eq(true, gated.tripped, "tripped")
   h.eq(1, #gated.captures, "one capture")
   h.eq(target.pid, taken[1], "of the target")

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- collect_events kind=db over EF Core on SQLite with an N+1 loop of a known size, on every runtime, and over the events of SqlClient, which
--- the target writes itself: there is no server.
+-- collect_events kind=db over EF Core on SQLite with an N+1 loop of a known size, on every runtime, over Microsoft.Data.SqlClient against a
+-- small server of the target, and over events of SqlClient that the target writes itself, by listener and event source.
 local during = require("during")
 local h = require("harness")
 
@@ -19,7 +19,14 @@ local function build(runtime)
 end
 
 local function start(runtime, mode)
-  return h.start({ ("%s/db/%s/lunette-db"):format(h.targets, runtime), mode, tostring(N) }, "db " .. mode)
+  local invariant = mode == "sqlclient" and "0" or "1" -- SqlClient wants cultures, for which the runtime needs ICU
+  return h.start({ ("%s/db/%s/lunette-db"):format(h.targets, runtime), mode, tostring(N) }, "db " .. mode,
+    { DOTNET_SYSTEM_GLOBALIZATION_INVARIANT = invariant })
+end
+
+local function without_icu()
+  local done = h.loop.exec { argv = { "sh", "-c", "PATH=$PATH:/sbin:/usr/sbin ldconfig -p" }, timeout_ms = 20000, max_output = 4 << 20 }
+  return not (done and done.stdout:find("libicuuc.so.", 1, true))
 end
 
 -- How often each statement ran, least first.
@@ -87,11 +94,11 @@ local function on_each(case)
   end
 end
 
-local function sql_client(skip)
+local function sql_events(skip)
   local built, why = build("net10.0")
   if not built then skip(why) end
   local server <close> = h.server()
-  local target <close> = start("net10.0", "sqlclient")
+  local target <close> = start("net10.0", "sqlevents")
   local envelope, did = during.both(target, function()
     return h.ok(server:call("collect_events", { kind = "db", processId = target.pid, durationSeconds = SECONDS, depth = "Detail" }))
   end, during.go)
@@ -109,6 +116,38 @@ local function sql_client(skip)
   for _, text in ipairs { h.json.encode(envelope), h.json.encode(pool), h.json.encode(repeated), server:log() } do
     h.eq(nil, text:find("S3cret", 1, true), "no secret")
   end
+end
+
+--- The package itself, whose payloads, texts of errors and counters are its own.
+local function sql_client(runtime)
+  local server <close> = h.server()
+  local target <close> = start(runtime, "sqlclient")
+  local envelope, did = during.both(target, function()
+    return h.ok(server:call("collect_events", { kind = "db", processId = target.pid, durationSeconds = SECONDS, depth = "Detail" }))
+  end, during.go)
+  h.ok(not envelope.error, runtime .. ": " .. h.json.encode(envelope.error or {}))
+  local d = envelope.data.db
+  h.eq(did.statements, did.commands, runtime .. ": the server was sent each command once")
+  h.eq(did.commands, d.totalCommands, runtime .. ": commands; " .. during.notes(d))
+  h.eq({ did.failed, did.both, did.parameters, did.select }, counts(d.byCommand), runtime .. ": by statement")
+  for _, c in ipairs(d.byCommand) do
+    h.ok(c.connectionStringSanitized:find("^Data Source=127%.0%.0%.1,%d+;Database=shop$"), runtime .. ": " .. c.connectionStringSanitized)
+    h.ok(c.totalMs > 0, runtime .. ": took time")
+  end
+  h.eq({ 1, did.select }, { #d.nPlusOne, d.nPlusOne[1] and d.nPlusOne[1].count }, runtime .. ": the loop")
+  h.eq(traces(target).select, d.nPlusOne[1].scopeId:sub(1, 32), runtime .. ": under its activity")
+  for _, note in ipairs { ("Failed: %d commands"):format(did.failed), ("told of %d commands"):format(did.both) } do
+    h.ok(during.notes(d):find(note, 1, true), runtime .. ": " .. during.notes(d))
+  end
+  local pool = h.ok(server:call("query_snapshot", { handle = envelope.handle, view = "connectionPool" })).data.payload
+  local p = pool.connectionPool[1]
+  h.eq({ did.exhausted, "Microsoft.Data.SqlClient.EventSource", 0 },
+    { pool.poolExhaustedCount, p.provider, d.cost.eventsLost }, runtime .. ": the pool")
+  h.ok(p.maxOpenConnections >= 1 and p.latestPooledConnections >= 1, runtime .. ": " .. h.json.encode(p))
+  for _, text in ipairs { h.json.encode(envelope), h.json.encode(pool), server:log() } do
+    h.eq(nil, text:find("S3cret", 1, true), runtime .. ": no secret")
+  end
+  h.no_session(target)
 end
 
 --- Three kinds over the one bridge of a process, and a fourth that comes and goes while they are open: each sees all that it asked for.
@@ -155,6 +194,83 @@ local function side_by_side(runtime)
   h.no_session(target)
 end
 
+--- The three kinds over the bridge in one batch: each entry has all of its own.
+local function one_batch(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "shop")
+  local results = h.together {
+    function()
+      return h.ok(server:call("collect_batch", {
+        processId = target.pid, durationSeconds = SECONDS * h.slowness(), depth = "full",
+        requests = { { kind = "requests" }, { kind = "activities" }, { kind = "db" } },
+      }))
+    end,
+    function()
+      during.stay_open(target, 3, 500)
+      local did = during.go(target)
+      if during.sessions(target) < 3 then h.too_slow() end
+      return did
+    end,
+  }
+  local envelope, did = results[1], results[2]
+  h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+  local entries = envelope.data.results
+  local r, a, d = entries[1].data, entries[2].data, entries[3].data
+  h.eq({ did.requests, did.requests, did.spans, did.commands },
+    { r.requestsStarted, r.requestsCompleted, a.completedActivities, d.totalCommands }, "requests, spans, commands")
+  h.no_session(target)
+end
+
+--- event_source over DiagnosticSource itself: its window opens and ends while requests are collected, and takes nothing from them.
+local function event_source_beside(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local provider = require("collectors.diagnostic_source").PROVIDER
+  local server <close> = h.server { environment = { Diagnostics__EventSourceAllowlist__0 = provider } }
+  local target <close> = start("net10.0", "shop")
+  local source
+  local over, did = false, nil
+  local answers = h.together {
+    function()
+      local envelope = h.ok(server:call("collect_events", {
+        kind = "requests", processId = target.pid, durationSeconds = SECONDS * h.slowness(),
+      }))
+      over = true
+      return envelope
+    end,
+    function()
+      during.stay_open(target, 1, 500)
+      local first
+      local both = h.together {
+        function()
+          return h.ok(server:call("collect_events", {
+            kind = "event_source", providerName = provider, processId = target.pid, durationSeconds = 3 * h.slowness(), depth = "Detail",
+          }))
+        end,
+        function()
+          during.stay_open(target, 2, 300)
+          first = during.go(target)
+          return true
+        end,
+      }
+      source = both[1]
+      h.wait_for("the session that sets the lines again", h.START_MS, function() return over or during.sessions(target) == 2 end)
+      did = first.requests + during.go(target).requests
+      if over then h.too_slow() end
+      return true
+    end,
+  }
+  h.ok(not source.error, "event_source: " .. h.json.encode(source.error or {}))
+  local r, e = answers[1].data.requests, source.data.eventSource
+  h.eq({ did, did }, { r.requestsStarted, r.requestsCompleted }, "requests of both; " .. during.notes(r))
+  h.ok(e.totalEvents > 0 and during.notes(e):find("BridgeShared", 1, true), during.notes(e))
+  h.ok(during.notes(e):find("BridgeCounts", 1, true), during.notes(e))
+  h.ok(during.notes(r):find("BridgeShared", 1, true) and not during.notes(r):find("BridgeTaken", 1, true), during.notes(r))
+  h.no_session(target)
+end
+
 --- A session of somebody else's takes the bridge: what is missing is said, and nobody is fought.
 local function taken(skip)
   local built, why = build("net10.0")
@@ -193,5 +309,12 @@ end
 return {
   { "EF Core on every runtime, live and recorded", on_each(ef) },
   { "requests, db and activities side by side, on every runtime", on_each(side_by_side) },
-  { "the events of SqlClient, a process without a database, a bridge that is taken", h.side_by_side(sql_client, nothing, taken) },
+  {
+    "SqlClient itself, on every runtime", function(skip)
+      if without_icu() then skip("Microsoft.Data.SqlClient needs ICU, which is not on this machine") end
+      on_each(sql_client)(skip)
+    end,
+  },
+  { "the events of SqlClient, a process without a database, a bridge that is taken", h.side_by_side(sql_events, nothing, taken) },
+  { "one batch over the bridge, event_source over it beside requests", h.side_by_side(one_batch, event_source_beside) },
 }

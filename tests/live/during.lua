@@ -31,7 +31,7 @@ end
 --- `go`, and what the target says that it did.
 function M.go(target)
   target:command("go", "^GOING")
-  return known.did(target)
+  return known.did(target, target.said_before)
 end
 
 --- Runs `collect` while `work(target)` runs once the session is open. Returns what both gave. Work that was not done when the window ended

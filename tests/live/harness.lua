@@ -188,10 +188,10 @@ function M.target(runtime, mode, number, options)
   return self
 end
 
---- Waits for an output line that matches.
-function Target:line(pattern)
+--- Waits for an output line that matches; the first one, or the first from a place in the output on.
+function Target:line(pattern, from)
   return M.wait_for(("%s of the %s target"):format(pattern, self.mode), M.START_MS, function()
-    for line in read(self.child.out):gmatch("([^\n]+)\n") do -- whole lines: one that is being written has no end yet
+    for line in read(self.child.out):sub(from or 1):gmatch("([^\n]+)\n") do -- whole lines: one that is being written has no end yet
       if line:find(pattern) then return line end
     end
     if self.child.exit then error("the target ended early: " .. read(self.child.out) .. read(self.child.err)) end
@@ -201,10 +201,12 @@ end
 
 --- Sends a command and waits for its answer.
 function Target:command(word, answer)
+  local from = #read(self.child.out) + 1
   local f = assert(io.open(self.child.fifo, "w"))
   f:write(word, "\n")
   f:close()
-  return answer and self:line(answer)
+  self.said_before = from
+  return answer and self:line(answer, from)
 end
 
 function Target:signal(name) signal(self.pid, name) end

@@ -7,9 +7,9 @@ local M = {}
 --- Waits until a mode with an end of its own is DONE, and gives what it did: `{ thrown = 60, wait_total_ms = 812.5, ... }`.
 ---@param target table   see harness.target
 ---@return table<string, number>
-function M.did(target)
+function M.did(target, from)
   local did = {}
-  for name, value in target:line("^DONE "):gmatch("([%w_]+)=(%S+)") do did[name] = math.tointeger(value) or tonumber(value) end
+  for name, value in target:line("^DONE ", from):gmatch("([%w_]+)=(%S+)") do did[name] = math.tointeger(value) or tonumber(value) end
   return did
 end
 

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- One secret, planted in every field that can carry one, is in nothing that is told of the process: no answer, no view of a handle, no
--- resource, no line of the server's log, no file that the server made.
+-- resource, no line of the server's log, no file that the server made. Each kind is seen to have what stands beside the secret. Not so
+-- baggage and the environment: no tool asks the process for them, so there is nothing to see; they are planted in case one ever does.
 local during = require("during")
 local h = require("harness")
 
@@ -82,7 +83,8 @@ local function planted(skip)
     HOME = home, TMPDIR = home, XDG_STATE_HOME = home, XDG_RUNTIME_DIR = home, Diagnostics__EventSourceAllowlist__0 = "Lunette-Secrets",
   } }
   local target <close> = h.start({ ("%s/db/%s/lunette-db"):format(h.targets, RUNTIME), "secrets", "--password=" .. SECRET }, "db secrets",
-    { LUNETTE_TEST_PASSWORD = SECRET, LUNETTE_TEST_CONNECTION = "Server=db;Password=" .. SECRET })
+    { DOTNET_SYSTEM_GLOBALIZATION_INVARIANT = "1", LUNETTE_TEST_PASSWORD = SECRET,
+      LUNETTE_TEST_CONNECTION = "Server=db;Password=" .. SECRET })
   for first = 1, #KINDS, AT_ONCE do
     local todo, over = {}, false
     for i = first, math.min(first + AT_ONCE - 1, #KINDS) do

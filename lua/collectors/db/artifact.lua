@@ -44,7 +44,7 @@ local function notes_of(result, source, artifact, told)
   if #artifact.pools == 0 and artifact.total > 0 then
     say("NoPoolCounters: only SqlClient has counters of its pool, and none came.")
   end
-  local running = result.sql_client.open + result.event_source.open
+  local running = math.max(result.sql_client.open, result.event_source.open) -- live, both tell of the same ones
   if running > 0 then say("StillRunning: %d commands of SqlClient had no end when the window closed; they are not counted.", running) end
 end
 

@@ -2,7 +2,6 @@
 -- One window over the events of one source: the first ones are stored with their payload, all are counted by the native reader. Once
 -- enough is stored, nothing is decoded any more.
 local cost = require("lunette.cost")
-local events = require("lunette.events")
 local loop = require("lunette.loop")
 local payload = require("collectors.event_source.payload")
 local progress = require("lunette.progress")
@@ -78,12 +77,12 @@ end
 
 --- Runs the window.
 ---@param ctx table
----@param spec { open: table, duration_ms: integer?, max: integer, message: string }
+---@param spec { open: table, bridge: BridgeWindow, duration_ms: integer?, max: integer, message: string }
 ---@return EventSourceResult?, table? err
 function M.run(ctx, spec)
   loop.set_budget(-1) -- a long window may take more CPU than a request; M.MAX_BYTES bounds it
   local price <close> = cost.start(spec.open.pid)
-  local source <close>, open_err = events.open(spec.open)
+  local source <close>, open_err = spec.bridge:open_source(spec.open)
   if not source then return nil, open_err end
   price:opened()
   local started_ms, started_unix_ms = loop.now_ms(), loop.unix_ms()
@@ -96,7 +95,9 @@ function M.run(ctx, spec)
   local elapsed = loop.now_ms() - started_ms
   price:window_end()
   local summary
+  spec.bridge:stopping()
   summary, err = source:stop(window.STOP_MS)
+  spec.bridge:stopped()
   if not summary then return nil, err end
   while not full(store) do -- what came between the stop and the end of the stream
     local batch

@@ -106,9 +106,9 @@ local recipes = {
   },
   -- TARGETS/db is where tests/targets/db/build.sh put its targets
   { name = "db", program = "db/net10.0/lunette-db", args = { "ef", "12" }, rundown = NONE, providers = db() },
-  { name = "sqlclient", program = "db/net10.0/lunette-db", args = { "sqlclient", "12" }, rundown = NONE, providers = db() },
+  { name = "sqlclient", program = "db/net10.0/lunette-db", args = { "sqlevents", "12" }, rundown = NONE, providers = db() },
   {
-    name = "sqlclient-source", program = "db/net10.0/lunette-db", args = { "sqlclient", "12" }, rundown = NONE,
+    name = "sqlclient-source", program = "db/net10.0/lunette-db", args = { "sqlevents", "12" }, rundown = NONE,
     providers = { { name = "Microsoft.Data.SqlClient.EventSource", keywords = 0x1, level = 4 } },
   },
   -- nothing happens: all that the collectors of the runtime's own events ask for, over a process that does nothing

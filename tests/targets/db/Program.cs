@@ -18,7 +18,8 @@ internal static class Program
         ILoad? load = args.FirstOrDefault() switch
         {
             "ef" => new EntityFramework(n),
-            "sqlclient" => new SqlClientEvents(n),
+            "sqlclient" => new SqlClientCommands(n),
+            "sqlevents" => new SqlClientEvents(n),
             "shop" => new WebShop(n),
             "secrets" => new Secrets(),
             "idle" => new Nothing(),
@@ -26,9 +27,10 @@ internal static class Program
         };
         if (load == null)
         {
-            Console.Error.WriteLine("usage: lunette-db ef | sqlclient | shop | secrets | idle [NUMBER]\n" +
+            Console.Error.WriteLine("usage: lunette-db ef | sqlclient | sqlevents | shop | secrets | idle [NUMBER]\n" +
                 "  ef N         EF Core on SQLite: a loop that asks N times for what one query could bring, and commands of every sort (12)\n" +
-                "  sqlclient N  the events of Microsoft.Data.SqlClient, written by this program: there is no server (12)\n" +
+                "  sqlclient N  Microsoft.Data.SqlClient, with and without EF Core, against a small server of this process (12)\n" +
+                "  sqlevents N  the events of SqlClient, written by this program: each command told by listener and event source (12)\n" +
                 "  shop N       a web server whose N requests each ask the database once, under a span (12)\n" +
                 "  secrets      one secret in every field that can carry one\n" +
                 "Prints READY PID MODE 0. Commands: go, stop, ping, quit.");

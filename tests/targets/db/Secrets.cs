@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One secret, planted in every field that can carry one: statements, log messages, scopes and exceptions, URLs, headers, baggage, tags of
-// spans and of meters, names and values of events, names of hosts. It must be nowhere in what is told of this process.
+// spans and of meters, names and values of events, names of hosts. It must be nowhere in what is told of this process. Baggage is here in case
+// somebody asks for it one day; nobody does.
 using System.Diagnostics;
 using System.Diagnostics.Metrics;
 using System.Diagnostics.Tracing;
