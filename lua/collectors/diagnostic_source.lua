@@ -78,6 +78,11 @@ function M.enter(pid, lines)
   return window
 end
 
+--- Whether another client set what DiagnosticSource sends.
+---@param window BridgeWindow
+---@param settings integer?  how many lines were set, as the target says; nil: not asked for
+function M.taken(window, settings) return window.pid and settings and settings > window.settings or false end
+
 --- Adds what took events away.
 ---@param notes string[]
 ---@param window BridgeWindow
@@ -95,7 +100,7 @@ function M.notes(notes, window, settings)
     notes[#notes + 1] = "BridgeMuted: the target could not be asked again when another window over DiagnosticSource ended: events are "
       .. "missing here. Run it again."
   end
-  if settings and settings > window.settings then
+  if M.taken(window, settings) then
     notes[#notes + 1] = "BridgeTaken: another diagnostic client set what DiagnosticSource sends while this window was open: events are "
       .. "missing here. Run it again when the other client is gone."
   end

@@ -68,18 +68,19 @@ local function begun_before(result, rows)
   return math.max(0, math.floor(c.current + 0.5) - known)
 end
 
-local function count_notes(source, result, artifact, notes)
+-- taken: another client had the events for a part of the window, so what the server counts beside them tells nothing of earlier requests.
+local function count_notes(source, result, artifact, taken, notes)
   local total = result.counters.total
   local served = total and total.n > 1 and math.floor(total.max - total.min + 0.5) or 0
-  if artifact.started == 0 and source.process then
+  if served > 0 and (artifact.started == 0 or served * thresholds.of("measurement").seen_share > artifact.started + 1) then
+    notes[#notes + 1] = ("RequestsMissing: the server counted %d requests, the events of %d were seen: another diagnostic session over "
+      .. "DiagnosticSource took the others, or they were lost."):format(served, artifact.started)
+  elseif artifact.started == 0 and source.process and not taken then
     notes[#notes + 1] = total and total.n > 0
       and "NothingStarted: no request began in the window. One that hangs since before it cannot be listed: its start is not told again."
       or "NoAspNetCore: neither a request nor a count of requests came: the process is no ASP.NET Core server, or it stands still."
-  elseif served * thresholds.of("measurement").seen_share > artifact.started + 1 then
-    notes[#notes + 1] = ("RequestsMissing: the server counted %d requests, the events of %d were seen: another diagnostic session over "
-      .. "DiagnosticSource took the others, or they were lost."):format(served, artifact.started)
   end
-  local before = source.process and begun_before(result, artifact.rows) or 0
+  local before = source.process and not taken and begun_before(result, artifact.rows) or 0
   if before > 0 then
     notes[#notes + 1] = ("BegunBefore: the server counts %d requests in flight that began before this window; which ones is not told. See "
       .. "inspect_process(view=\"requests-now\") for what its threads do, or open a window before the next stall."):format(before)
@@ -138,7 +139,7 @@ function M.new(result, window, source, threshold_ms, bridge_window)
   if by_server then
     notes[#notes + 1] = "FromKestrel: the recording has no request activities; these are Kestrel's own events, which have no trace ids."
   end
-  count_notes(source, result, artifact, notes)
+  count_notes(source, result, artifact, source.process and bridge.taken(bridge_window, result.settings), notes)
   pair_notes(pair, artifact, notes, window.lost)
   if source.process then bridge.notes(notes, bridge_window, result.settings) end
   return artifact

@@ -2,7 +2,9 @@
 -- What is said of a window of database commands beside their numbers.
 local artifacts = require("collectors.db.artifact")
 
-local function told(open) return { all = 0, by_command = { rows = {}, evicted = 0 }, by_scope = { rows = {}, evicted = 0 }, open = open } end
+local function told(open)
+  return { all = 0, by_command = { rows = {}, evicted = 0 }, by_scope = { rows = {}, evicted = 0 }, open = open }
+end
 
 local function notes(listener, source)
   local result = {

@@ -73,6 +73,13 @@ describe("collectors.requests.artifact", function()
     local missing = said(artifact { started = 10, counters = counted(0, 100, 300, 4000) })
     assert.is_truthy(missing:find("RequestsMissing: the server counted 200", 1, true))
     assert.is_truthy(said(artifact { started = 1, settings = #program.LINES + 1 }):find("BridgeTaken", 1, true))
+    -- nothing is claimed of requests that nobody could tell of
+    local all = said(artifact { settings = #program.LINES + 1, counters = counted(1, 5, 5, 4000) })
+    assert.is_truthy(all:find("^BridgeTaken"))
+    all = said(artifact { settings = #program.LINES + 1, counters = counted(0, 100, 101, 4000) })
+    assert.is_truthy(all:find("RequestsMissing: the server counted 1 requests, the events of 0", 1, true))
+    assert.is_nil(all:find("NothingStarted", 1, true))
+    assert.is_truthy(said(artifact { counters = counted(0, 100, 112, 4000) }):find("RequestsMissing: the server counted 12", 1, true))
     assert.equal("", said(artifact { started = 1, settings = #program.LINES }))
     local beside = { pid = 7, shared = true, settings = 9, gaps = 0, gap_ms = 0 }
     assert.is_truthy(said(artifact({ started = 1 }, { window = beside })):find("BridgeShared", 1, true))
