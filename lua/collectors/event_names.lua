@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Names from a target, and of levels, as answers have them.
 local sys = require("lunette.sys")
-local terminal = require("lunette.terminal")
+local text = require("lunette.text")
 
 local M = {}
 
@@ -18,7 +18,7 @@ function M.level(level) return LEVELS[level] or tostring(level) end
 ---@param name string
 ---@return string
 function M.spoken(name)
-  name = terminal.printable(name)
+  name = text.printable(name)
   if #name <= M.MAX_SPOKEN then return name end
   return sys.utf8_cut(name, M.MAX_SPOKEN - 3) .. "..."
 end

@@ -1,17 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- terminal: text from elsewhere made safe to show on a terminal, and what the subcommands for people share.
+local text = require("lunette.text")
+
 local M = {}
 
 M.EXIT_OK, M.EXIT_FAILURE, M.EXIT_USAGE = 0, 1, 2
 
---- One line without control characters: what a target calls itself must not move the cursor or set a title.
----@param s string   valid UTF-8
----@return string
-function M.printable(s)
-  s = s:gsub("[%c]", "?"):gsub("\xC2[\x80-\x9F]", "?") -- C0 and, as UTF-8 has them, C1
-  -- What turns the direction of text: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
-  return (s:gsub("\xD8\x9C", "?"):gsub("\xE2\x80[\x8E\x8F\xAA-\xAE]", "?"):gsub("\xE2\x81[\xA6-\xA9]", "?"))
-end
+--- lunette.text's.
+M.printable = text.printable
 
 --- At most so many characters, with "…" where something is missing.
 ---@param s string
@@ -31,9 +27,9 @@ end
 --- Tells why a command failed; returns the exit code for it.
 ---@param err table
 function M.fail(command, err)
-  local text = tostring(err.message or err)
-  if err.hint and err.hint ~= "" then text = text .. " " .. err.hint end
-  io.stderr:write("lunette ", command, ": ", M.printable(text), "\n")
+  local said = tostring(err.message or err)
+  if err.hint and err.hint ~= "" then said = said .. " " .. err.hint end
+  io.stderr:write("lunette ", command, ": ", M.printable(said), "\n")
   return M.EXIT_FAILURE
 end
 

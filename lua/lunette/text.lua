@@ -91,4 +91,13 @@ function M.bytes(n)
   return i == 1 and ("%d B"):format(n) or ("%.1f %s"):format(x, units[i])
 end
 
+--- One line without control characters: what a target calls itself must not move the cursor or set a title.
+---@param s string   valid UTF-8
+---@return string
+function M.printable(s)
+  s = s:gsub("[%c]", "?"):gsub("\xC2[\x80-\x9F]", "?") -- C0 and, as UTF-8 has them, C1
+  -- What turns the direction of text: U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
+  return (s:gsub("\xD8\x9C", "?"):gsub("\xE2\x80[\x8E\x8F\xAA-\xAE]", "?"):gsub("\xE2\x81[\xA6-\xA9]", "?"))
+end
+
 return M

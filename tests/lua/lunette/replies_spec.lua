@@ -14,7 +14,10 @@ local view = require("lunette.view")
 local RECORDING <const> = sys.home .. "/tests/data/demo.nettrace"
 local DEFAULT_BYTES <const>, MAX_BYTES <const> = 16 * 1024, 80 * 1024
 -- What a branch needs to be called at all.
-local ARGUMENTS <const> = { event_source = { providerName = "System.Runtime" }, distributed_trace = { traceId = ("a"):rep(32) } }
+local ARGUMENTS <const> = {
+  event_source = { providerName = "System.Runtime" }, distributed_trace = { traceId = ("a"):rep(32) },
+  ["method-params"] = { includeSensitiveValues = true, methods = { { moduleName = "shop", typeName = "Shop.Cart", methodName = "Add" } } },
+}
 
 local function call(name, arguments, options)
   local result = assert(mcp.call_local(name, arguments, options or {}))
