@@ -117,7 +117,7 @@ local function at_once(skip)
     end
     local function count() -- one interval in which all the fights are
       return server:call("collect_events", { kind = "counters", processId = target.pid, durationSeconds = SECONDS + 4, meters = {},
-        intervalSeconds = SECONDS + 2, providers = { "System.Runtime" } })
+        intervalSeconds = (SECONDS + 2) * h.slowness(), providers = { "System.Runtime" } })
     end
     local results = during.both(target, function() return h.together { collect, collect, count } end, function(t)
       during.stay_open(t, 3, 300)
