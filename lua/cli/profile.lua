@@ -159,7 +159,8 @@ local function add_bytes(out, payload, rows, top)
 end
 
 local function page(plan, answer, rows)
-  local out, payload = { terminal.printable(answer.summary) }, answer.data[plan.kind]
+  local out, payload = { terminal.printable(answer.summary) }, answer.data and answer.data[plan.kind]
+  if not payload then return table.concat(out) .. "\n" end
   if plan.kind == "allocation" then add_bytes(out, payload, rows, plan.top) else add_samples(out, rows) end
   if #payload.notes > 0 then out[#out + 1] = "" end
   for _, note in ipairs(payload.notes) do out[#out + 1] = "Note: " .. terminal.printable(note) end

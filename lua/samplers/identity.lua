@@ -10,6 +10,7 @@ local ORDER <const> = { __order = {
 } }
 local SOURCE_ORDER <const> = { __order = { "file", "startLine", "endLine", "sourceLink" } }
 local MANAGED <const> = { managed = true, dynamic = true }
+local MAX_NAME <const> = 2048 -- bytes; an answer has to have room for all
 local SHARED <const> = "System.__Canon" -- stands for any reference type in code that several instantiations share
 
 --- "List`1[System.Int32]" -> "List`1", { "System.Int32" }. Without arguments: the text and an empty list.
@@ -39,7 +40,11 @@ local function closed(arguments)
 end
 
 local function instantiation(of_type, of_method)
-  if #of_type + #of_method == 0 or not closed(of_type) or not closed(of_method) then return nil end
+  local size = 0
+  for _, list in ipairs { of_type, of_method } do
+    for _, name in ipairs(list) do size = size + #name end
+  end
+  if size == 0 or size > MAX_NAME or not closed(of_type) or not closed(of_method) then return nil end
   return setmetatable({ type = json.array(of_type), method = json.array(of_method) }, { __order = { "type", "method" } })
 end
 
@@ -63,6 +68,7 @@ function M.of(frame, module, source)
   if not MANAGED[frame.kind] then return nil end
   local type_name, of_type = M.split(frame.type or "")
   local name, of_method = M.split(frame.name ~= "" and frame.name or frame.method)
+  if #name > MAX_NAME or #type_name > MAX_NAME then return nil end -- code that a program made: no tool finds it by its name
   local token = frame.token ~= 0 and frame.token or nil
   return setmetatable({
     methodName = name, genericArity = #of_method, moduleName = module and module.name or nil, modulePath = module and module.path or nil,
