@@ -3,11 +3,11 @@
 -- assessment (contract v2). No threshold and no rule is here.
 local counters = require("collectors.counters")
 local facts = require("triage.facts")
+local faults = require("lunette.faults")
 local hinting = require("lunette.rules.hinting")
 local index = require("lunette.rules.index")
 local json = require("lunette.json")
 local kinds = require("lunette.kinds")
-local log = require("lunette.log")
 local rules = require("lunette.rules")
 local text = require("lunette.text")
 
@@ -94,10 +94,6 @@ local function sources_of(artifact, others)
   return sources
 end
 
-local function tell_faults(window)
-  for _, fault in ipairs(window.faults) do log.error("rules", fault.what .. " failed", { error = fault.message }) end
-end
-
 --- Judges a window, with all that was seen on the way.
 ---@param artifact CounterArtifact
 ---@param process_id integer?
@@ -111,7 +107,7 @@ function M.judged(artifact, process_id, others, given)
   local hypotheses = rules.weigh(set, window, process_id)
   local row = rules.assess(set, window, observed, hypotheses)
   local word, secondary, severity = rules.project(set, window, row)
-  tell_faults(window)
+  faults.of_window(window)
   return setmetatable({
     modelVersion = M.MODEL_VERSION, assessment = row.word, severity = severity, observedSignals = json.array(observed),
     hypotheses = json.array(hypotheses), topIndicators = rules.rank(set, window, M.MAX_INDICATORS), evidence = facts.evidence(window),

@@ -5,8 +5,10 @@ local lazy = require("lunette.lazy")
 local declaration = lazy("lunette.probe.declaration")
 local declare = require("lunette.declare")
 local errors = require("lunette.errors")
+local faults = require("lunette.faults")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
+local log = require("lunette.log")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
@@ -80,6 +82,18 @@ local function fault_of_source(source, needed)
   return not (type(live) == "table" and math.type(live.pid) == "integer") and "{ process = … } or { path = … }" or nil
 end
 
+-- What a part of a declaration gives that an answer can do without; nil when it failed, which the answer tells.
+local function optional(declared, what, ...)
+  if not declared[what] then return nil end
+  local value, err = declared[what](...)
+  if value == nil and type(err) == "table" then
+    local text = faults.text(err)
+    log.error("collector", "a part of a collector failed", { kind = declared.kind, part = what, error = text })
+    faults.add(("'%s' of the collector %s"):format(what, declared.kind), text)
+  end
+  return value
+end
+
 local function run(declared, ctx, args)
   local source, err = (declared.source or M.source)(ctx, args)
   if not source then return nil, err or "source gave nothing and no reason" end
@@ -103,14 +117,14 @@ local function run(declared, ctx, args)
     },
   }
   local pid = live and live.pid
-  local own_signals = declared.signals and declared.signals(artifact, handle.id)
+  local own_signals = optional(declared, "signals", artifact, handle.id)
   if not is_list(own_signals) then return misgiven(declared, "signals", "a list of signals") end
   local signals = signal.of_capture(handle.kind, artifact, handle.id, own_signals)
   local payload
   payload, err = declared.inline(artifact, args, handle)
   if payload == nil then return nil, err end
-  local summary = declared.summary(artifact, source, args)
-  local own_hints = declared.hints and declared.hints(artifact, handle.id, pid, args)
+  local summary = optional(declared, "summary", artifact, source, args)
+  local own_hints = optional(declared, "hints", artifact, handle.id, pid, args)
   if not is_list(own_hints) then return misgiven(declared, "hints", "a list of hints") end
   return payload, {
     summary = type(summary) == "string" and summary or nil, process = live, handle = handle, signals = signals,
@@ -188,8 +202,8 @@ local function at_path(artifact, path)
   local value = artifact
   for name in path:gmatch("[^.]+") do
     if type(value) ~= "table" then return nil end
-    value = value[name]
-    if value == nil and math.tointeger(tonumber(name)) then value = nil end
+    local index = math.tointeger(tonumber(name))
+    if value[name] == nil and index then value = value[index] else value = value[name] end
   end
   return value
 end

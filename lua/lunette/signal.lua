@@ -2,6 +2,7 @@
 -- signal { … }: what stands out in a capture (docs/triage.md). Its numbers are fields, so that a site can change them; what it gives is
 -- completed here: its id, the handle of its buckets, the view that shows more.
 local declare = require("lunette.declare")
+local faults = require("lunette.faults")
 local guard = require("lunette.guard")
 local hints = require("lunette.hints")
 local log = require("lunette.log")
@@ -59,7 +60,10 @@ local function complete(value, found, kind, handle_id)
   }
 end
 
-local function tell(value, message) log.error("signals", "a signal failed", { signal = value.id, error = message }) end
+local function tell(value, message)
+  log.error("signals", "a signal failed", { signal = value.id, error = message })
+  faults.add("the signal " .. value.id, message)
+end
 
 --- Declares a signal.
 ---@param declared table   docs/triage.md
@@ -75,7 +79,7 @@ M.signal = declare.constructor("signal", function(declared)
     kind = kind or first_kind(declared.handle)
     local ok, found, err = guard.call(declared.of, artifact, self, kind)
     if not ok or (found == nil and type(err) == "table") then
-      tell(value, tostring((ok and err or found).message))
+      tell(value, faults.text(ok and err or found))
       return {}
     end
     if found == nil then return {} end

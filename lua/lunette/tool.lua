@@ -5,6 +5,7 @@ local args_lib = require("lunette.args")
 local declare = require("lunette.declare")
 local envelope = require("lunette.envelope")
 local errors = require("lunette.errors")
+local faults = require("lunette.faults")
 local generation = require("lunette.generation")
 local guard = require("lunette.guard")
 local hints = require("lunette.hints")
@@ -399,9 +400,10 @@ end
 -- A message without the place in our own files, which says nothing to who wrote the script.
 local function bare(message) return (message:gsub("^lua/[%w_/.-]+:%d+: ", "")) end
 
-local function invoke(self, ctx, raw)
+local function invoke(self, ctx, raw, failed)
   local done, branch, bound = answer(self, ctx, raw)
   if not done then return nil, branch end
+  done.summary = done.summary .. faults.told(failed)
   local limit = budget(branch, bound, done.handle ~= nil)
   -- a question about a handle that has the largest answer there is cannot be sent to that handle for more
   local more_at = done.handle or limit < envelope.MAX_BYTES and done.source or nil
@@ -414,7 +416,9 @@ end
 ---@param ctx table
 ---@param raw table
 function Tool:invoke(ctx, raw)
-  local ok, whole, body, is_error = guard.call(invoke, self, ctx, raw)
+  local failed, before = faults.begin()
+  local ok, whole, body, is_error = guard.call(invoke, self, ctx, raw, failed)
+  faults.finish(before)
   if ok then return whole, body, is_error end
   -- something that a script gave is not what it should be, and was met where it is used
   log.error("tool", "what a script gave cannot be used", { tool = self.name, error = whole.message, traceback = whole.traceback })

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Hint rules: what to call next after a capture. Compiled beside the rules, so that they know the same facts and share their inputs.
 local condition = require("lunette.rules.condition")
+local faults = require("lunette.faults")
 local guard = require("lunette.guard")
 local hints = require("lunette.hints")
 local input = require("lunette.rules.input")
@@ -62,8 +63,9 @@ end
 local function asked(fn, group, ...)
   local ok, value, err = guard.call(fn, ...)
   if ok and (value ~= nil or type(err) ~= "table") then return value end
-  log.error("hints", "a hint rule failed",
-    { handle = group.handle, file = group.from.file, error = tostring((ok and err or value).message) })
+  local text = faults.text(ok and err or value)
+  log.error("hints", "a hint rule failed", { handle = group.handle, file = group.from.file, error = text })
+  faults.add("a hint rule for " .. group.handle, text)
   return nil
 end
 
@@ -132,6 +134,7 @@ function M.of(set, kind, capture)
   local window = input.window(set, { [kind] = capture.artifact })
   for _, signal in ipairs(capture.signals or {}) do window.fired[signal.signal] = { signal = signal } end
   for _, group in ipairs(groups) do add_file(list, group, window, capture) end
+  faults.of_window(window)
   return list
 end
 

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Inputs of rules: a declaration of a number (a counter with a statistic, a Meter instrument, a field of an artifact, a named fact,
 -- something made of others) compiled into a function over a window. The same input asked for by many rules is read once a window.
+local faults = require("lunette.faults")
 local guard = require("lunette.guard")
 local known_counters = require("lunette.rules.known")
 local text = require("lunette.text")
@@ -185,7 +186,7 @@ local function guarded(fn, what)
   return function(window, ...)
     local ok, value, err = guard.call(fn, ...)
     if ok and (value ~= nil or type(err) ~= "table") then return value end
-    window.faults[#window.faults + 1] = { what = what, message = tostring((ok and err or value).message) }
+    window.faults[#window.faults + 1] = { what = what, message = faults.text(ok and err or value) }
     return nil
   end
 end

@@ -50,8 +50,7 @@ describe("a script in the sandbox #unit", function()
     local heap
 
     setup(function()
-      heap = {}
-      for i = 1, LARGE_HEAP do heap[i] = { i } end
+      heap = attacks.heap(LARGE_HEAP)
     end)
 
     teardown(function()
@@ -64,7 +63,7 @@ describe("a script in the sandbox #unit", function()
       if case[2] == attacks.MEMORY or case[2] == attacks.EITHER or case[1]:find("nobody keeps") or case[1]:find("again and again") then
         it("costs its own call: " .. case[1], function()
           local result, worst = attacks.run(case)
-          assert.equal(LARGE_HEAP, #heap)
+          assert.equal(LARGE_HEAP, #heap * #heap[1])
           check_end(case, result)
           check_wait(worst)
         end)

@@ -11,11 +11,15 @@ M.FILE = "tests/data/ipc/counters.nettrace" -- 57 events in 2.3 s, 54 of them Ev
 
 --- Starts one in a folder of its own; it ends with the calling task. Returns its pid and the folder of its socket.
 ---@param ... string options of `lunette replay`
-function M.start(...)
+function M.start(...) return M.start_of(M.FILE, ...) end
+
+--- Starts one of a certain recording.
+---@param file string
+function M.start_of(file, ...)
   local dir = "/tmp/lunette-spec-" .. crypto.hex(crypto.random(6))
   assert(fs.mkdirs(dir))
   local name = "replay-" .. crypto.hex(crypto.random(4))
-  local argv = { "/proc/self/exe", "replay", M.FILE, "--socket-dir", dir, "--command-line", name, ... }
+  local argv = { "/proc/self/exe", "replay", file, "--socket-dir", dir, "--command-line", name, ... }
   local process = loop.spawn(function() return loop.exec{ argv = argv } end)
   loop.on_cleanup(function()
     process:cancel("the spec is over")

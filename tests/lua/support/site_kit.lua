@@ -7,6 +7,7 @@ local M = {}
 
 local TOKEN <const> = "0123456789abcdef-site-spec"
 local PATIENCE_MS <const> = 30000
+local CALL_MS <const> = 110000 -- a script that loops takes a second of CPU, and the machine may be busy
 
 --- A new folder, gone when the test has ended.
 function M.folder()
@@ -63,13 +64,17 @@ local function collect(child, into)
 end
 
 --- Starts lunette serve with a site folder and opens a session that listens.
-function M.serve(dir)
+---@param dir string
+---@param env table?   more of its environment
+function M.serve(dir, env)
   local self = setmetatable({ log = {}, heard = {}, n = 0, dir = dir }, Server)
+  local all = {
+    MCP_BEARER_TOKEN = TOKEN, HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", LUNETTE_SITE = false, LUNETTE_SCRIPTS = false,
+  }
+  for name, value in pairs(env or {}) do all[name] = value end
   self.child = assert(loop.child {
     argv = { "/proc/self/exe", "serve", "--http", "127.0.0.1:0", "--site", dir }, stdout = "lines", stderr = "lines", dies_with_us = true,
-    env = {
-      MCP_BEARER_TOKEN = TOKEN, HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", LUNETTE_SITE = false, LUNETTE_SCRIPTS = false,
-    },
+    env = all,
   })
   loop.on_cleanup(function() self:close() end)
   collect(self.child, self.log)
@@ -86,7 +91,7 @@ end
 
 local function curl(self, more)
   local argv = {
-    "curl", "--silent", "--show-error", "--no-buffer", "--max-time", "60", "-H", "Authorization: Bearer " .. TOKEN,
+    "curl", "--silent", "--show-error", "--no-buffer", "--max-time", tostring(CALL_MS // 1000), "-H", "Authorization: Bearer " .. TOKEN,
     "-H", "Accept: application/json, text/event-stream", "-H", "Content-Type: application/json",
   }
   if self.session then
@@ -100,7 +105,7 @@ end
 function Server:post(message, head)
   local more = { "-X", "POST", "-d", json.encode(message), self.url }
   if head then table.insert(more, 1, "-i") end
-  local done = assert(loop.exec { argv = curl(self, more), timeout_ms = 60000, max_output = 4 * 1024 * 1024 })
+  local done = assert(loop.exec { argv = curl(self, more), timeout_ms = CALL_MS, max_output = 4 * 1024 * 1024 })
   assert(done.code == 0, done.stderr)
   return done.stdout
 end
