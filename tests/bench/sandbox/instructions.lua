@@ -59,7 +59,8 @@ function WORK.collect(inside)
     os.execute(("rm -r '%s'"):format(dir))
     branch = assert(done.value, done.problems and done.problems[1].message)
   else
-    branch = load(orders(), "@lua/collectors/orders.lua", "t", setmetatable({ collector = require("lunette.collector") }, { __index = _G }))()
+    local env = setmetatable({ collector = require("lunette.collector") }, { __index = _G })
+    branch = load(orders(), "@lua/collectors/orders.lua", "t", env)()
   end
   local ctx = context.new({ principal = scopes.principal("bench", { "root" }), transport = "cli" }, function() end)
   return function()

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Rules, signals, hints and views of a site that misbehave, in a server that others use: each costs what it would have given, the answer
--- goes on without it and says so, and another client is answered meanwhile. (Tools: tests/live/site_attacks_test.lua. All ways to misbehave:
--- tests/lua/sandbox/attacks_spec.lua.)
+-- Rules, signals, hints and views of a site that misbehave, in a server that others use: each costs what it would have given, the
+-- answer goes on without it and says so, and another client is answered meanwhile. (Tools: tests/live/site_attacks_test.lua.
+-- All ways to misbehave: tests/lua/sandbox/attacks_spec.lua.)
 local kit = require("support.site_kit")
 local loop = require("lunette.loop")
 local replay = require("support.replay")

@@ -239,21 +239,6 @@ local function options_of(kind, more)
   return options
 end
 
-local HEAP_LIST <const> = 1000 -- entries: the collector looks at one table in one step, and a server has none of a million entries
-
---- A heap of so many tables, for what goes on beside it: 800,000 are 71 MB.
----@param n integer
-function M.heap(n)
-  local lists = {}
-  for i = 1, n // HEAP_LIST do
-    local list = {}
-    for k = 1, HEAP_LIST do list[k] = { k } end
-    lists[i] = list
-  end
-  collectgarbage() -- what was filled while a collection went on is looked at again at its end, all of it in one step
-  return lists
-end
-
 --- Runs an attack in a box while a ticker looks how long it is kept waiting, in CPU of this process: what others do on the machine does
 --- not count. -> the packed results of the call, the longest wait in milliseconds, the box
 ---@param case table   of ATTACKS
