@@ -5,9 +5,12 @@ local hints = require("lunette.hints")
 local json = require("lunette.json")
 local leaders = require("samplers.leaders")
 local numbers = require("lunette.numbers")
+local sys = require("lunette.sys")
 local wire = require("samplers.wire")
 
 local M = {}
+
+local MAX_FILTER <const> = 1000 -- bytes of a name in a hint; the beginning of one finds it
 
 M.ROWS, M.MAX_ROWS, M.THRESHOLD = 5, 100, 50
 local MEASURED <const> = "OsOnCpuSamples"
@@ -63,7 +66,7 @@ local function next_step(entry, rows)
     return hints.new("query_snapshot", "See the tree: no method leads.", { handle = id, view = "call-tree" }, "high")
   end
   return hints.new("query_snapshot", "See who calls the leader, and what it calls.",
-    { handle = id, view = "caller-callee", rootMethodFilter = rows[1].module .. "!" .. rows[1].method }, "high")
+    { handle = id, view = "caller-callee", rootMethodFilter = sys.utf8_cut(rows[1].module .. "!" .. rows[1].method, MAX_FILTER) }, "high")
 end
 
 --- What the view answers.
