@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- allocation: what is allocated and where, from the ticks that the runtime gives about each 100 KB.
-local allocated = require("samplers.allocated")
-local capture = require("samplers.capture")
+local lazy = require("lunette.lazy")
+local allocated = lazy("samplers.allocated")
+local capture = lazy("samplers.capture")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
 local json = require("lunette.json")
 local numbers = require("lunette.numbers")
-local sources = require("samplers.sources")
+local sources = lazy("samplers.sources")
 
 local TOP <const> = 25
 local FEW <const> = 20 -- ticks: below, the order of types is chance

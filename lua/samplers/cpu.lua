@@ -1,20 +1,21 @@
 -- SPDX-License-Identifier: MIT
 -- cpu: where threads stand, from the stack samples that the runtime takes about each millisecond of every thread, running or not.
-local backend = require("samplers.backend")
-local capture = require("samplers.capture")
+local lazy = require("lunette.lazy")
+local backend = lazy("samplers.backend")
+local capture = lazy("samplers.capture")
 local captures = require("lunette.captures")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
 local json = require("lunette.json")
-local leaders = require("samplers.leaders")
+local leaders = lazy("samplers.leaders")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
-local resource = require("samplers.resource")
-local sources = require("samplers.sources")
-local symbol_path = require("samplers.symbol_path")
-local traces = require("samplers.traces")
-local waits = require("samplers.waits")
-local wire = require("samplers.wire")
+local resource = lazy("samplers.resource")
+local sources = lazy("samplers.sources")
+local symbol_path = lazy("samplers.symbol_path")
+local traces = lazy("samplers.traces")
+local waits = lazy("samplers.waits")
+local wire = lazy("samplers.wire")
 
 local SUMMARY_ROWS <const>, TOP <const> = 3, 25
 local EVIDENCE <const> = { backend = "EventPipeSampleProfiler", kind = "StackFrequencyWithHeuristicWaits" }

@@ -7,6 +7,7 @@ local kinds = require("lunette.kinds")
 local kit = require("support.framework_kit")
 local mcp = require("lunette.mcp")
 local registry = require("lunette.registry")
+local scopes = require("lunette.scopes")
 local sys = require("lunette.sys")
 local tool = require("lunette.tool")
 local view = require("lunette.view")
@@ -39,7 +40,7 @@ describe("replies #unit", function()
         local branch = compiled.branches[value]
         local arguments = { [compiled.discriminator] = value, processId = 4194304 } -- above the largest process id
         for k, v in pairs(ARGUMENTS[value] or {}) do arguments[k] = v end
-        local e, size = call(name, arguments)
+        local e, size = call(name, arguments, { principal = scopes.principal("spec", { "root", "sensitive-parameter-read" }) })
         assert_conforms(e, compiled)
         assert.is_true(size <= DEFAULT_BYTES, name .. " " .. value)
         if branch.missing then assert.equal("NotSupported", e.error.kind, name .. " " .. value) end
