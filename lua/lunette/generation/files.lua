@@ -27,10 +27,10 @@ local MAX_DEPTH <const> = 40
 ---@field box table?
 ---@field source string
 
--- The text of a script; or nil, and what is wrong with it.
+-- The text of a script, without the mark of UTF-8 that some editors write; or nil, and what is wrong with it.
 local function text_of(path, max)
   local source, err = fs.read(path, max)
-  if source then return source end
+  if source then return (source:gsub("^\xEF\xBB\xBF", "")) end
   if err.kind ~= "LimitExceeded" then return nil, "cannot be read: " .. tostring(err.message) end
   return nil, ("is longer than %d KiB, the most that a file may have: split it, or put a part of it into lib/"):format(max >> 10)
 end
@@ -235,7 +235,6 @@ function M.run(file, room, base)
   if room.kind == "playbook" then return M.playbook(file) end
   local source, unread = text_of(file.path, site.MAX_SCRIPT)
   if not source then return { problems = problem(file.path, 1, unread), deps = {}, source = "" } end
-  source = source:gsub("^\xEF\xBB\xBF", "") -- the mark of UTF-8 that some editors write
   if source:find("^[\xFE\xFF][\xFE\xFF]") or source:sub(1, 400):find("\0", 1, true) then
     return { problems = problem(file.path, 1, "is no text in UTF-8"), deps = {}, source = source }
   end

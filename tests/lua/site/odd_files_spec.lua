@@ -37,6 +37,17 @@ describe("odd files of a site #unit", function()
     assert.matches('^rules/bom.lua:2: .*"rationle"', select(2, load_site())[1])
   end)
 
+  it("so it is of a playbook and of a file of lib/, whatever ends their lines", function()
+    kit.write(dir, "playbooks/bom.md", "\xEF\xBB\xBF---\r\ntitle: T\r\ndescription: D\r\n---\r\nLook.\r\n")
+    kit.write(dir, "lib/bom.lua", "\xEF\xBB\xBFreturn { description = 'of lib' }\r\n")
+    kit.write(dir, "tools/mine.lua",
+      'return tool { name = "mine", description = require("site.bom").description, run = function() return {} end }')
+    local g, problems = load_site()
+    assert.same({}, problems)
+    assert.equal("ok", g.units["playbooks/bom"].state)
+    assert.equal("of lib", g.tools.mine.description)
+  end)
+
   it("what is no text is told to be none", function()
     kit.write(dir, "rules/wide.lua", "\xFF\xFE" .. RULE:gsub(".", "%0\0"))
     kit.write(dir, "rules/wider.lua", (RULE:gsub(".", "\0%0")))
