@@ -96,7 +96,12 @@ local function fields_of(pattern)
   end
   local fields = known.events[event:lower()]
   if fields then return fields end
-  return nil, ("%s has no event %s.%s"):format(known.name, text.quote(event), text.did_you_mean(event, known.names))
+  local near = text.did_you_mean(event, known.names)
+  near = near:gsub('"([^"]+)"', function(name) -- never one that would only lead to the message above
+    local later = known.old[name:lower()]
+    return later and text.quote(later) or nil
+  end)
+  return nil, ("%s has no event %s.%s"):format(known.name, text.quote(event), near)
 end
 
 -- The names of fields that an expression reads: { { side?, name } }.

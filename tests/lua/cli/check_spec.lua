@@ -111,10 +111,14 @@ return rule {
     kit.write(dir, "collectors/c.lua", 'local probe = require("lunette.probe")\nreturn collector { kind = "c", program = {\n'
       .. 'providers = { { name = probe.RUNTIME, keywords = 1 } },\nevents = { a = probe.RUNTIME .. "/GCStart" },\n'
       .. 'keep = { n = probe.count() } } }')
+    kit.write(dir, "collectors/d.lua", 'local probe = require("lunette.probe")\nreturn collector { kind = "d", program = {\n'
+      .. 'providers = { { name = probe.RUNTIME, keywords = 1 } },\nevents = { a = probe.RUNTIME .. "/GCStrt" },\n'
+      .. 'keep = { n = probe.count() } } }')
     kit.write(dir, "tools/d.lua", 'local probe = require("lunette.probe")\nlocal n = probe.cuont()\nreturn tool {}')
     kit.write(dir, "tools/e.lua", "return toool { }")
     assert.same({
       'collectors/c.lua:4: "GCStart" is the first version of the event, which no runtime of today sends. Did you mean "GC/Start"?',
+      'collectors/d.lua:4: Microsoft-Windows-DotNETRuntime has no event "GCStrt". Did you mean "GC/Start"?',
       'hints/a.lua:2: there is no kind of handle "countres". Did you mean "counters"?',
       'hints/a.lua:3: there is no tool "query_snapshto". Did you mean "query_snapshot"?',
       'hints/b.lua:3: counters has no view "sumary". Did you mean "summary"?',

@@ -118,14 +118,14 @@ static void the_sleep_is_the_shorter_of_both(void **state)
     err e = {0};
     int fired = 0;
     int64_t start = mono_ns();
-    assert_non_null(loop_timer_at(l, deadline_in_ms(20), count_up, &fired));
+    assert_non_null(loop_timer_at(l, deadline_in_ms(500), count_up, &fired));
     assert_non_null(loop_timer_at(l, DEADLINE_NEVER, count_up, &fired));
     assert_int_equal(loop_run_once(l, 1, &e), 0); /* the round's own timeout comes first */
     assert_int_equal(fired, 0);
     while (!fired)
         assert_int_equal(loop_run_once(l, -1, &e), 0);
     int64_t took_ms = (mono_ns() - start) / 1000000;
-    assert_in_range(took_ms, 20, 5000);
+    assert_in_range(took_ms, 500, 60000);
 }
 
 static int use_timers(void *arg)
