@@ -9,6 +9,7 @@ local measured = require("collectors.measured")
 local probe = require("lunette.probe")
 local program = lazy("collectors.logs.program")
 local scopes = lazy("collectors.logs.scopes")
+local shared = require("collectors.logs.shared")
 local wire = lazy("collectors.logs.wire")
 
 local DEFAULT_ROWS <const>, MAX_ROWS <const> = 500, 20000
@@ -32,11 +33,11 @@ local function asked_of(args, source)
 end
 
 --- The kind of message event that the window has: a recording may hold both, each message twice.
-local function messages_of(result, asked)
+local function messages_of(result)
   local formatted, json = result.formatted, result.json
   if not (formatted and json) then return formatted or json end
   if formatted.total ~= json.total then return formatted.total > json.total and formatted or json end
-  return asked.detail and json or formatted
+  return json -- its arguments have names, by which secrets are known
 end
 
 -- What the engine missed is told, but for fields that older runtimes never had.
@@ -77,7 +78,7 @@ end
 
 local function artifact_of(source, args, asked, result)
   local window = measured.window(result, source)
-  local messages = messages_of(result, asked)
+  local messages = messages_of(result)
   local known = asked.detail and scopes.new(result.scopes.rows, asked.bytes) or nil
   local categories, untold = entries.categories(messages.categories, program.text_max(asked.bytes))
   local artifact = {
@@ -93,6 +94,7 @@ end
 
 local function collect(ctx, source, args)
   local asked = asked_of(args, source)
+  local window <close> = shared.enter(source.process and source.process.pid)
   local result, err = probe.run(ctx, program.new(asked), {
     process = source.process, path = source.path, duration_ms = args.durationSeconds * 1000, save_to = args.save_to,
     message = "Collecting log messages",
@@ -100,7 +102,13 @@ local function collect(ctx, source, args)
   if not result then return nil, err end
   local empty = source.path and collector.empty_recording(source.path, result.window.summary)
   if empty then return nil, empty end
-  return artifact_of(source, args, asked, result)
+  local artifact = artifact_of(source, args, asked, result)
+  if window.shared then
+    artifact.notes[#artifact.notes + 1] = "LogsShared: another window of logs was open on this process at the same time. Which "
+      .. "messages the program makes is one setting for all sessions, and the end of one may end it for all: messages may be missing "
+      .. "here. Collect logs of a process one after another."
+  end
+  return artifact
 end
 
 local function sentence(artifact, source)

@@ -204,7 +204,10 @@ local function one_batch(skip)
     function()
       return h.ok(server:call("collect_batch", {
         processId = target.pid, durationSeconds = SECONDS * h.slowness(), depth = "full",
-        requests = { { kind = "requests" }, { kind = "activities" }, { kind = "db" } },
+        requests = {
+          { tool = "collect_events", kind = "requests" }, { tool = "collect_events", kind = "activities" },
+          { tool = "collect_events", kind = "db" },
+        },
       }))
     end,
     function()
