@@ -228,9 +228,8 @@ local function wait(w, every)
   return settle(w) == true
 end
 
-local function follow(layers, registry)
+local function follow(layers, registry, w)
   loop.set_budget(-1)
-  local w = watch.new()
   local complete = w and M.arm(w, layers, generation.newest())
   if not complete then
     log.notice("scripts", "not all folders can be watched: they are looked at every second instead", { ms = M.POLL_MS })
@@ -258,7 +257,7 @@ end
 function M.start(registry)
   local layers = generation.newest().layers
   if not layers or #layers < 2 then return nil end
-  return loop.spawn(follow, layers, registry)
+  return loop.spawn(follow, layers, registry, (watch.new()))
 end
 
 return M
