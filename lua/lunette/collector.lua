@@ -94,6 +94,13 @@ local function optional(declared, what, ...)
   return value
 end
 
+-- A process that was there when the call began, and is not any more, has ended: that is no mistake of who asks.
+local function ended_since(source, err)
+  if not source.process or type(err) ~= "table" or err.kind ~= "ProcessNotFound" then return err end
+  return errors.new("ProcessExited", ("Process %d ended before its session was open."):format(source.process.pid),
+    { detail = tostring(source.process.pid), hints = err.hints })
+end
+
 local function run(declared, ctx, args)
   local source, err = (declared.source or M.source)(ctx, args)
   if not source then return nil, err or "source gave nothing and no reason" end
@@ -101,7 +108,7 @@ local function run(declared, ctx, args)
   if fault then return misgiven(declared, "source", fault) end
   local artifact
   artifact, err = declared.collect(ctx, source, args)
-  if not artifact then return nil, err end
+  if not artifact then return nil, ended_since(source, err) end
   if type(artifact) ~= "table" then return misgiven(declared, "collect", "a table") end
   artifact.notes, artifact.process_id = artifact.notes or {}, artifact.process_id or source.process and source.process.pid or 0
   artifact.duration_ms = artifact.duration_ms or (args.durationSeconds or 0) * 1000

@@ -287,6 +287,7 @@ static uint32_t type_of(profile_builder *b, const nt_kind *k, slice payload, int
         if (v.raw.n > TYPE_NAME_MAX) v.raw.n = TYPE_NAME_MAX;
         n = nt_utf8(v.raw, text, sizeof text);
     }
+    if (n == 4 && memcmp(text, "NULL", 4) == 0) n = 0; /* NativeAOT writes this: it has no names of types */
     return pf_store_type(&b->store, n ? slice_of(text, n) : SLICE_LIT("<unknown>"));
 }
 

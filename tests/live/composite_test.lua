@@ -39,10 +39,10 @@ local function sweep(runtime)
   end
 end
 
--- What a part says of a process that ended in its window, or before its session was open: a note, or an error of its own.
+-- What a part says of a process that ended in its window: a note, or an error of its own.
 local function says_the_end(part)
   local text = h.json.encode(part)
-  return text:find("ProcessEnded", 1, true) or text:find("ProcessExited", 1, true) or text:find("ProcessNotFound", 1, true)
+  return text:find("ProcessEnded", 1, true) or text:find("ProcessExited", 1, true)
 end
 
 --- A process that ends within a sweep and a batch: what came before is answered, or all parts say that it ended.
