@@ -12,6 +12,7 @@ local log = require("lunette.log")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
+local proc = require("lunette.proc")
 local process = require("lunette.process")
 local recordings = require("lunette.recordings")
 local rules = require("lunette.rules.index")
@@ -94,11 +95,20 @@ local function optional(declared, what, ...)
   return value
 end
 
+local UNREACHABLE <const> = { ProcessNotFound = true, EndpointUnavailable = true }
+
+-- Whether a process is gone, or has ended and only its parent has not asked for it yet.
+local function is_gone(target)
+  local now = proc.stat(target.pid)
+  return not now or now.state == "Z" or now.state == "X" or target.start_time ~= nil and now.start_time ~= target.start_time
+end
+
 -- A process that was there when the call began, and is not any more, has ended: that is no mistake of who asks.
 local function ended_since(source, err)
-  if not source.process or type(err) ~= "table" or err.kind ~= "ProcessNotFound" then return err end
-  return errors.new("ProcessExited", ("Process %d ended before its session was open."):format(source.process.pid),
-    { detail = tostring(source.process.pid), hints = err.hints })
+  local target = source.process
+  if not target or type(err) ~= "table" or not UNREACHABLE[err.kind] or not is_gone(target) then return err end
+  return errors.new("ProcessExited", ("Process %d ended before its session was open."):format(target.pid),
+    { detail = tostring(target.pid), hints = err.hints })
 end
 
 local function run(declared, ctx, args)
