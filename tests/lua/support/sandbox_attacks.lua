@@ -92,7 +92,7 @@ M.ATTACKS = {
   { "JSON of a table that is many times in itself", SCRIPT,
     "local t = { 1 } for _ = 1, 40 do t = { t, t } end return require('lunette.json').encode(t)", "takes too long" },
   { "JSON that is long", EITHER, "return require('lunette.json').decode('[' .. ('0,'):rep(1900000) .. '0]')" },
-  { "garbage without end", BUDGET, "while true do local t = { {}, {}, {} } end" },
+  { "garbage without end", EITHER, "while true do local t = { {}, {}, {} } end" },
   -- recursion
   { "recursion", SCRIPT, "local function f() return 1 + f() end return f()", "stack overflow" },
   { "recursion inside pcall", true, "local function f() return 1 + f() end return not pcall(f)" },
@@ -102,7 +102,7 @@ M.ATTACKS = {
     "local t = setmetatable({}, {}) getmetatable(t).__index = function(s, k) return s[k .. 'x'] end return t.x", "overflow" },
   { "recursion through coroutines", SCRIPT, "local function f() return coroutine.wrap(f)() end f()" },
   { "recursion through gsub", SCRIPT, "local function f() return (('x'):gsub('x', f)) end f()", "overflow" },
-  { "recursion through __close", BUDGET,
+  { "recursion through __close", EITHER,
     "local function f() local x <close> = setmetatable({}, { __close = f }) error('again') end f()" },
   -- ends that do not end
   { "__close that loops", BUDGET,
@@ -161,8 +161,8 @@ M.ATTACKS = {
   { "a huge table of names", MEMORY, "local t = {} for i = 1, 1e9 do t[i .. 'k'] = i end" },
   { "a huge table filled from its end", MEMORY, "local t = {} for i = 1 << 22, 1, -1 do t[i] = i end" },
   { "short strings without end", MEMORY, "local t, n = {}, 0 while true do n = n + 1 t[n] = n .. '' end" },
-  { "short strings that nobody keeps", BUDGET, "local n = 0 while true do n = n + 1 local s = n .. 'x' end" },
-  { "long strings that nobody keeps", BUDGET, "local s, n = ('x'):rep(3000000), 0 while true do n = n + 1 local g = s .. n end" },
+  { "short strings that nobody keeps", EITHER, "local n = 0 while true do n = n + 1 local s = n .. 'x' end" },
+  { "long strings that nobody keeps", EITHER, "local s, n = ('x'):rep(3000000), 0 while true do n = n + 1 local g = s .. n end" },
   { "long strings that pcall throws away", EITHER,
     "local s = ('x'):rep(3000000) while true do pcall(function() local a, b, c = s .. 1, s .. 2, s .. 3 error(a) end) end" },
   { "a list without end", MEMORY, "local l while true do l = { l } end" },
@@ -179,7 +179,7 @@ M.ATTACKS = {
     local function down(n) if n == 0 then coroutine.yield() end return 1 + down(n - 1) end
     while true do local co = coroutine.wrap(down) co(5000) keep[#keep + 1] = co end]] },
   -- deep calls
-  { "recursion that is tried again and again", BUDGET, "local function f() return 1 + f() end while true do pcall(f) end" },
+  { "recursion that is tried again and again", EITHER, "local function f() return 1 + f() end while true do pcall(f) end" },
   { "recursion through <close>", EITHER, [[
     local mt = { __close = function() end }
     local function f() local x <close> = setmetatable({}, mt) return 1 + f() end
@@ -191,17 +191,17 @@ M.ATTACKS = {
   { "deep calls that allocate then", EITHER, [[
     local function f(n) if n == 0 then local t = {} for i = 1, 1e9 do t[i] = { i } end end return 1 + f(n - 1) end
     return f(15000)]] },
-  { "deep calls that make garbage then", BUDGET, [[
+  { "deep calls that make garbage then", EITHER, [[
     local function f(n) if n == 0 then while true do local t = { {} } end end return 1 + f(n - 1) end
     return f(15000)]] },
-  { "deep calls that loop then", BUDGET, [[
+  { "deep calls that loop then", EITHER, [[
     local function f(n) if n == 0 then while true do end end return 1 + f(n - 1) end
     return f(15000)]] },
   { "very deep calls of few names", EITHER, [[
     local function f(n) if n == 0 then while true do local t = { {} } end end return 1 + f(n - 1) end
     while true do pcall(f, 150000) end]] },
   -- granted functions on the largest text that a call may have
-  { "JSON of long text, again and again", BUDGET,
+  { "JSON of long text, again and again", EITHER,
     "local json, s = require('lunette.json'), ('\\1'):rep(600000) while true do pcall(json.encode, { s }) end" },
   { "a digest of long text, again and again", BUDGET,
     "local c, s = require('lunette.crypto'), ('x'):rep(4000000) while true do c.sha256(s) end" },
@@ -213,14 +213,14 @@ M.ATTACKS = {
     "return require('lunette.regex').compile('(a|aa)?'):gsub(('a'):rep(1000000), ('b'):rep(1000))" },
   { "a regex on long text, again and again", BUDGET,
     "local r, s = require('lunette.regex').compile('(a|aa)+b'), ('a'):rep(1000000) while true do r:find(s) end" },
-  { "redaction of long text, again and again", BUDGET,
+  { "redaction of long text, again and again", EITHER,
     "local r, s = require('lunette.redaction'), ('password=x '):rep(350000) while true do r.redact(s) end" },
-  { "UTF-8 of long text, again and again", BUDGET,
+  { "UTF-8 of long text, again and again", EITHER,
     "local y, s = require('lunette.sys'), ('\\255'):rep(1300000) while true do y.utf8_sanitize(s) end" },
-  { "a log line of long text, again and again", BUDGET,
+  { "a log line of long text, again and again", EITHER,
     "local l, s = require('lunette.log'), ('x'):rep(4000000) while true do l.debug('site', s) end" },
-  { "capitals of long text, again and again", BUDGET, "local s = ('x'):rep(4000000) while true do local u = s:upper() end" },
-  { "backwards text, again and again", BUDGET, "local s = ('x'):rep(4000000) while true do local u = s:reverse() end" },
+  { "capitals of long text, again and again", EITHER, "local s = ('x'):rep(4000000) while true do local u = s:upper() end" },
+  { "backwards text, again and again", EITHER, "local s = ('x'):rep(4000000) while true do local u = s:reverse() end" },
   { "comparing long texts, again and again", BUDGET,
     "local a, b = ('x'):rep(4000000) .. 1, ('x'):rep(4000000) .. 2 while true do local u = a < b, a == b end" },
   { "counting letters of long text, again and again", BUDGET, "local s = ('x'):rep(4000000) while true do utf8.len(s) end" },
