@@ -6,7 +6,7 @@ local loop = require("lunette.loop")
 local attacks = require("support.sandbox_attacks")
 
 local LATENCY_MS <const> = 100   -- what another task may have to wait at most
-local TRIES <const> = 3
+local TRIES <const> = 6
 local LARGE_HEAP <const> = 800000 -- tables, 71 MB
 -- What a call may leave for a while: the table of all short strings, and the stack of the coroutine that it ran in, have grown.
 local LEFT_BYTES <const> = 2 << 20
