@@ -50,6 +50,7 @@ int luaopen_lunette_events(lua_State *L);
 #endif
 #ifdef LUNETTE_HAVE_PROC
 int luaopen_lunette_proc(lua_State *L);
+int luaopen_lunette_counting(lua_State *L);
 #endif
 #ifdef LUNETTE_HAVE_TRANSPORT
 int luaopen_lunette_http(lua_State *L);
@@ -88,6 +89,7 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #endif
 #ifdef LUNETTE_HAVE_PROC
                                       {"lunette.proc", luaopen_lunette_proc},
+                                      {"lunette.counting", luaopen_lunette_counting},
 #endif
 #ifdef LUNETTE_HAVE_TRANSPORT
                                       {"lunette.http", luaopen_lunette_http},

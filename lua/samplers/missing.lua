@@ -47,9 +47,4 @@ M.method_params = {
   missing = "this build has no profiler that captures parameters, whatever Diagnostics:AllowMethodParameterCapture says",
 }
 
-M.cpu_efficiency = {
-  risk = "moderate", task = true, data_field = "cpuEfficiency", payload = "CpuEfficiencySnapshot",
-  missing = "this build does not read the hardware counters of the processor",
-}
-
 return M

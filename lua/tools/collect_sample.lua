@@ -65,6 +65,6 @@ return tool {
     ["native-alloc"] = missing.native_alloc,
     ["native-lock-contention"] = missing.native_lock_contention,
     ["method-params"] = missing.method_params,
-    ["cpu-efficiency"] = missing.cpu_efficiency,
+    ["cpu-efficiency"] = require("samplers.cpu_efficiency"),
   },
 }

@@ -161,7 +161,6 @@ end)
 describe("collect_sample, what this build does not sample", function()
   local MISSING <const> = {
     off_cpu = "sched_switch", ["native-alloc"] = "uprobes on malloc", ["native-lock-contention"] = "pthread_mutex_lock",
-    ["cpu-efficiency"] = "hardware counters",
   }
 
   it("is answered with what is missing, once the arguments and scopes are right", function()
@@ -216,7 +215,8 @@ describe("collect_sample, what this build does not sample", function()
     assert.is_nil(sampled.call({
       kind = "allocation", traceFilePath = sampled.path("sites"), depth = "nonsense", symbolPath = "srv*http://x/", maxEvents = -5,
     }).error)
-    assert.equal("NotSupported", sampled.call({ kind = "cpu-efficiency", topN = -1, methods = 3 }).error.kind)
+    assert.equal("ProcessNotFound",
+      sampled.call({ kind = "cpu-efficiency", topN = -1, methods = 3, processId = 2147483647 }).error.kind)
   end)
 
   it("keeps its errors classified when a process is not there", function()
