@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// What is not an ordinary object graph: handles of every kind, timers, finalizers, duplicate strings, a collectible context that cannot unload, async work that never ends.
+using System.Reflection;
+using System.Reflection.Emit;
+using System.Runtime;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using System.Runtime.Loader;
+
+namespace Lunette.Target;
+
+internal sealed class Finalized
+{
+    public static ManualResetEventSlim? Blocker;
+    public readonly int Number;
+    public Finalized(int number) => Number = number;
+    ~Finalized() => Blocker?.Wait();
+}
+
+internal sealed class Suppressed : IDisposable
+{
+    public void Dispose() => GC.SuppressFinalize(this);
+    ~Suppressed() { }
+}
+
+internal sealed class DependentKey { }
+
+internal sealed class DependentValue { public readonly byte[] Bytes = new byte[64]; }
+
+internal sealed class PinnedBuffer { }
+
+internal sealed class NeverContext() : AssemblyLoadContext("never-unloads", isCollectible: true)
+{
+    protected override Assembly? Load(AssemblyName name) => null;
+}
+
+internal sealed class OddHeap
+{
+    private readonly int n;
+    private readonly List<GCHandle> handles = [];
+    private readonly List<Timer> timers = [];
+    private readonly List<Finalized> finalized = [];
+    private readonly List<Suppressed> suppressed = [];
+    private readonly ConditionalWeakTable<DependentKey, DependentValue> table = [];
+    private readonly List<DependentKey> keys = [];
+    private readonly List<string> duplicates = [];
+    private readonly List<Task> pending = [];
+    private readonly TaskCompletionSource<int> never = new();
+    private readonly object ofContext;
+    private DependentHandle dependent;
+    private int ticks;
+
+    public OddHeap(int given)
+    {
+        n = given > 0 ? given : 10;
+        for (int i = 0; i < n; i++)
+        {
+            handles.Add(GCHandle.Alloc(new Node { Number = i }));
+            handles.Add(GCHandle.Alloc(new byte[100 + i], GCHandleType.Pinned));
+            handles.Add(GCHandle.Alloc(finalized, GCHandleType.Weak));
+            handles.Add(GCHandle.Alloc(finalized, GCHandleType.WeakTrackResurrection));
+            timers.Add(new Timer(OnTick, null, TimeSpan.FromHours(1), TimeSpan.FromHours(1)));
+            finalized.Add(new Finalized(i));
+            var quiet = new Suppressed();
+            quiet.Dispose();
+            suppressed.Add(quiet);
+            var key = new DependentKey();
+            keys.Add(key);
+            table.Add(key, new DependentValue());
+            duplicates.Add(new string("the same text again".AsSpan()));
+            pending.Add(Outer(i));
+        }
+        duplicates.Add("Password=hunter2;Server=db".ToUpperInvariant().ToLowerInvariant() + "0");
+        for (int i = 0; i < 3; i++) duplicates.Add(new string("Server=db;Password=hunter2".AsSpan()));
+        dependent = new DependentHandle(keys[0], new DependentValue());
+        ofContext = InContext();
+        Finalized.Blocker = null;
+        GC.Collect();
+        // after the collection, so that the finalizer thread stands in the first and the rest waits behind it
+        Finalized.Blocker = new ManualResetEventSlim();
+        Drop();
+        GC.Collect();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void Drop()
+    {
+        for (int i = 0; i < n; i++) GC.KeepAlive(new Finalized(1000 + i));
+    }
+
+    private void OnTick(object? state) => ticks++;
+
+    private async Task<int> Outer(int i)
+    {
+        int got = await Inner(i);
+        return got + 1;
+    }
+
+    private async Task<int> Inner(int i)
+    {
+        string local = $"local {i}";
+        int got = await never.Task;
+        return got + local.Length;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static object InContext()
+    {
+        var context = new NeverContext();
+        using (context.EnterContextualReflection())
+        {
+            var assembly = AssemblyBuilder.DefineDynamicAssembly(new AssemblyName("Collectible.Plugin"), AssemblyBuilderAccess.RunAndCollect);
+            var type = assembly.DefineDynamicModule("plugin").DefineType("Plugin.Entry", TypeAttributes.Public);
+            type.DefineField("State", typeof(object), FieldAttributes.Public);
+            object entry = Activator.CreateInstance(type.CreateType())!;
+            // and one that is loaded from a file, as plugins are
+            Assembly copy = context.LoadFromAssemblyPath(typeof(OddHeap).Assembly.Location);
+            object loaded = Activator.CreateInstance(copy.GetType("Lunette.Target.Customer", true)!, nonPublic: true)!;
+            context.Unload();
+            return new object[] { entry, loaded };
+        }
+    }
+
+    public override string ToString() => $"strong={n} pinned={n} weak={n} tracked={n} timers={n} finalizable={n} suppressed={n} freachable={n} dependent={n} duplicates={n} pending={n} context={((object[])ofContext).Length} keys={keys.Count} handles={handles.Count}";
+}

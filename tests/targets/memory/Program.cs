@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The memory target's entry: builds one load, says READY, then obeys one-word commands on standard input. A load is one file.
+namespace Lunette.Target;
+
+internal static class Program
+{
+    /// <summary>What a load keeps: nothing of it is collected before the process ends.</summary>
+    public static object? Kept;
+
+    private static int Main(string[] args)
+    {
+        string mode = args.FirstOrDefault() ?? "";
+        int n = args.Length > 1 && int.TryParse(args[1], out int given) ? given : 0;
+        object? load = mode switch
+        {
+            "known" => new KnownHeap(n),
+            "leak" => new KnownLeak(n),
+            "odds" => new OddHeap(n),
+            "big" => new BigHeap(n),
+            "churn" => new Churn(n),
+            "idle" => new object(),
+            _ => null,
+        };
+        if (load == null)
+        {
+            Console.Error.WriteLine("usage: lunette-memory MODE [NUMBER]\n" +
+                "  idle     nothing\n" +
+                "  known N  known counts of known types: N nodes, arrays of every sort, structs with references, strings (1000)\n" +
+                "  leak N   a static cache that holds N customers by a dictionary, a list and an event (1000)\n" +
+                "  odds N   handles of every kind, timers, finalizers, a collectible context that cannot unload, async work that never ends (10)\n" +
+                "  big N    N million objects in lists, trees, arrays, strings and dictionaries: 30 is about 2 GB (1)\n" +
+                "  churn N  N threads that allocate without end beside a live set of known size (2)\n" +
+                "Prints READY PID MODE and what it holds as NAME=NUMBER. Commands: gc, ping, quit.");
+            return 2;
+        }
+        Kept = load;
+        Say($"READY {Environment.ProcessId} {mode} {load}");
+        while (Console.In.ReadLine() is { } line)
+        {
+            switch (line.Trim())
+            {
+                case "gc": GC.Collect(); GC.WaitForPendingFinalizers(); GC.Collect(); Say("COLLECTED"); break;
+                case "ping": Say("PONG"); break;
+                case "quit": Say("BYE"); Environment.Exit(0); break;
+                default: Say("ERROR unknown command"); break;
+            }
+        }
+        return 0;
+    }
+
+    private static void Say(string line)
+    {
+        Console.Out.WriteLine(line);
+        Console.Out.Flush();
+    }
+}
