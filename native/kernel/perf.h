@@ -43,6 +43,7 @@ typedef struct perf_spec {
     uint32_t stack_bytes; /* PERF_TAKE_USER; 0: PERF_STACK_BYTES */
     bool machine;         /* all processes on all CPUs; needs CAP_PERFMON. Else the threads of cfg.pid */
     bool no_kernel;       /* not while the kernel runs */
+    bool switches;        /* also a record each time that a thread takes or leaves a processor */
     const char *filter;   /* of a tracepoint, or NULL; borrowed until perf_open returns */
     const char *path;     /* uprobes: the file; borrowed until perf_open returns */
     const char *what;     /* for errors: "sched:sched_switch"; borrowed until perf_open returns */
@@ -76,6 +77,7 @@ typedef enum perf_kind {
     PERF_EXIT,
     PERF_LOST, /* n records of one CPU found no room before this one */
     PERF_THROTTLE,
+    PERF_SWITCH,
     PERF_OTHER,
 } perf_kind;
 
@@ -106,6 +108,8 @@ typedef struct perf_record {
     bool exec;      /* PERF_COMM: by execve */
     int ppid, ptid; /* PERF_FORK */
     uint64_t lost;  /* PERF_LOST */
+    bool out;       /* PERF_SWITCH: it leaves the processor */
+    bool preempted; /* PERF_SWITCH, out: it would go on */
 } perf_record;
 
 /* What the fields of a record's kind are laid out by; for perf_decode only. */

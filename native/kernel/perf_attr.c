@@ -124,6 +124,7 @@ void perf__attr(const perf_spec *s, bool tasks, size_t ring_bytes, struct perf_e
         .mmap2 = tasks,
         .comm = tasks,
         .comm_exec = tasks,
+        .context_switch = s->switches,
     };
     if (s->take & PERF_TAKE_USER) {
         uint32_t n = s->stack_bytes ? s->stack_bytes : PERF_STACK_BYTES;

@@ -157,6 +157,11 @@ static bool read_other(cursor *c, const struct perf_event_header *h, perf_record
         out->lost = cursor_u64(c);
         return cursor_ok(c);
     case PERF_RECORD_THROTTLE: out->kind = PERF_THROTTLE; return true;
+    case PERF_RECORD_SWITCH:
+        out->kind = PERF_SWITCH;
+        out->out = h->misc & PERF_RECORD_MISC_SWITCH_OUT;
+        out->preempted = h->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+        return true;
     default: out->kind = PERF_OTHER; return true;
     }
 }

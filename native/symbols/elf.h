@@ -43,6 +43,9 @@ typedef struct sym_native {
 /* The function at an address. False: none. Any thread. */
 bool sym_elf_find(const sym_elf *f, uint64_t address, sym_native *out);
 
+/* Where functions of these names begin, as offsets in the file; 0: not there, or not loaded. One thread a file. */
+void sym_elf_named(const sym_elf *f, const char *const *names, size_t n, uint64_t *offsets);
+
 typedef struct sym_native_line {
     const char *file; /* as the compiler was given it, borrowed until sym_elf_close */
     uint32_t line, column;
