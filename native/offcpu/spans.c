@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-/* TASK_INTERRUPTIBLE and so on, as TRACE_EVENT(sched_switch) writes them; the bit above the reported ones: preempted. */
+/* TASK_INTERRUPTIBLE and so on, as TRACE_EVENT(sched_switch) writes them; the bit above the reported ones: preempted.
+ */
 #define TASK_REPORTED 0xff
 
 typedef struct open_span {

@@ -15,14 +15,14 @@
 
 /* What a thread was when it left the processor, as the kernel's sched_switch has it in prev_state. */
 typedef enum oc_state {
-    OC_RUNNABLE,  /* R: it wanted to go on and was made to wait: no blocking */
-    OC_SLEEP,     /* S: interruptible */
-    OC_DISK,      /* D: uninterruptible: disk, page faults, memory maps */
-    OC_IDLE,      /* I: a kernel thread without work */
-    OC_STOPPED,   /* T: by a signal */
-    OC_TRACED,    /* t: by a debugger */
-    OC_PARKED,    /* P */
-    OC_DEAD,      /* X, Z: it ended */
+    OC_RUNNABLE, /* R: it wanted to go on and was made to wait: no blocking */
+    OC_SLEEP,    /* S: interruptible */
+    OC_DISK,     /* D: uninterruptible: disk, page faults, memory maps */
+    OC_IDLE,     /* I: a kernel thread without work */
+    OC_STOPPED,  /* T: by a signal */
+    OC_TRACED,   /* t: by a debugger */
+    OC_PARKED,   /* P */
+    OC_DEAD,     /* X, Z: it ended */
     OC_STATES
 } oc_state;
 /* prev_state of sched_switch (Linux 4.14 and later: TASK_REPORT bits, TASK_REPORT_MAX for preemption). */
@@ -50,11 +50,11 @@ typedef struct oc_waker {
 } oc_waker;
 
 typedef struct oc_sum {
-    int64_t ns;               /* of all spans, closed and censored */
-    uint64_t n;               /* all spans */
-    int64_t censored_ns;      /* of those that the end of the window cut off: lower bounds */
+    int64_t ns;          /* of all spans, closed and censored */
+    uint64_t n;          /* all spans */
+    int64_t censored_ns; /* of those that the end of the window cut off: lower bounds */
     uint64_t censored;
-    int64_t delay_ns;         /* of the spans whose wake-up was seen: from it to the processor */
+    int64_t delay_ns; /* of the spans whose wake-up was seen: from it to the processor */
     int64_t longest_ns;
 } oc_sum;
 
@@ -84,7 +84,7 @@ typedef struct oc_thread {
 typedef struct oc_totals {
     uint64_t switches, preempted, spans, censored;
     int64_t off_ns, censored_ns, preempted_ns, delay_ns;
-    uint64_t unpaired;        /* threads that came back and were not seen to leave: before the window, or lost */
+    uint64_t unpaired; /* threads that came back and were not seen to leave: before the window, or lost */
     uint64_t threads_dropped, places_dropped, wakes_dropped; /* events that found no room in their table */
 } oc_totals;
 

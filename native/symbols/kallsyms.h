@@ -6,8 +6,8 @@
 
 #include "base/mem.h"
 
-#define SYM_KALLSYMS_MAX       ((size_t)64 << 20) /* bytes of text read */
-#define SYM_KALLSYMS_NAMES_MAX ((size_t)32 << 20) /* bytes of names kept */
+#define SYM_KALLSYMS_MAX       ((size_t)64 << 20)           /* bytes of text read */
+#define SYM_KALLSYMS_NAMES_MAX ((size_t)32 << 20)           /* bytes of names kept */
 #define SYM_KERNEL_SPACE       UINT64_C(0xffff800000000000) /* x86-64: addresses from here on are the kernel's */
 
 typedef struct sym_kallsyms sym_kallsyms;
