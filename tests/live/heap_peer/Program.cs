@@ -10,7 +10,10 @@ using Microsoft.Diagnostics.Runtime;
 string what = args[0], source = args[1];
 var clock = Stopwatch.StartNew();
 using DataTarget target = int.TryParse(source, out int pid) ? DataTarget.AttachToProcess(pid, suspend: true) : DataTarget.LoadDump(source);
-using ClrRuntime runtime = target.ClrVersions.Single().CreateRuntime();
+ClrInfo clr = target.ClrVersions.Single();
+// the DAC that belongs to the runtime lies beside it
+string dac = Path.Combine(Path.GetDirectoryName(clr.ModuleInfo.FileName)!, "libmscordaccore.so");
+using ClrRuntime runtime = clr.CreateRuntime(dac, ignoreMismatch: true);
 ClrHeap heap = runtime.Heap;
 using var output = new StreamWriter(Console.OpenStandardOutput(), bufferSize: 1 << 16);
 
