@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* code.c: what the instructions of a JIT tell where nothing else does. Such code has no call frame information, but
+ * keeps frame pointers; between a method's first instruction and the one that sets rbp, and behind the one that takes
+ * it back, the return address has to be found by what was pushed. x86-64, as .NET's JIT writes prologues and epilogues
+ * (docs/design/coreclr/botr/clr-abi.md). */
+#include "unwind/uw_internal.h"
+
+enum { BEFORE = 48, BEHIND = 64, STEPS = 24 };
+
+typedef struct text {
+    uint8_t p[BEFORE + BEHIND];
+    int from, n; /* ip lies at p[BEFORE]; bytes from to n are there */
+} text;
+
+/* One instruction of those that prologues and epilogues are made of. */
+typedef enum op {
+    OP_OTHER,
+    OP_PUSH, /* reg */
+    OP_POP,
+    OP_SUB, /* value off rsp */
+    OP_ADD,
+    OP_SET_RBP, /* rbp = rsp + value */
+    OP_LEA_RSP, /* rsp = rbp + value */
+    OP_LEAVE,
+    OP_RET,
+    OP_JUMP,
+    OP_PLAIN, /* touches neither rsp nor rbp */
+} op;
+
+typedef struct instruction {
+    op op;
+    int size, reg;
+    int64_t value;
+} instruction;
+
+static int32_t read32(const uint8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* The forms with REX.W that matter: 48 xx. n: bytes that are there. */
+static instruction read_wide(const uint8_t *p, int n)
+{
+    if (n >= 4 && p[1] == 0x83 && p[2] == 0xec) return (instruction){OP_SUB, 4, 0, (int8_t)p[3]};
+    if (n >= 7 && p[1] == 0x81 && p[2] == 0xec) return (instruction){OP_SUB, 7, 0, read32(p + 3)};
+    if (n >= 4 && p[1] == 0x83 && p[2] == 0xc4) return (instruction){OP_ADD, 4, 0, (int8_t)p[3]};
+    if (n >= 7 && p[1] == 0x81 && p[2] == 0xc4) return (instruction){OP_ADD, 7, 0, read32(p + 3)};
+    if (n >= 3 && ((p[1] == 0x89 && p[2] == 0xe5) || (p[1] == 0x8b && p[2] == 0xec)))
+        return (instruction){OP_SET_RBP, 3, 0, 0};
+    if (n >= 5 && p[1] == 0x8d && p[2] == 0x6c && p[3] == 0x24) return (instruction){OP_SET_RBP, 5, 0, (int8_t)p[4]};
+    if (n >= 8 && p[1] == 0x8d && p[2] == 0xac && p[3] == 0x24) return (instruction){OP_SET_RBP, 8, 0, read32(p + 4)};
+    if (n >= 4 && p[1] == 0x8d && p[2] == 0x65) return (instruction){OP_LEA_RSP, 4, 0, (int8_t)p[3]};
+    if (n >= 7 && p[1] == 0x8d && p[2] == 0xa5) return (instruction){OP_LEA_RSP, 7, 0, read32(p + 3)};
+    if (n >= 3 && ((p[1] == 0x89 && p[2] == 0xec) || (p[1] == 0x8b && p[2] == 0xe5)))
+        return (instruction){OP_LEA_RSP, 3, 0, 0};
+    return (instruction){OP_OTHER, 0, 0, 0};
+}
+
+static instruction read_one(const uint8_t *p, int n)
+{
+    if (n < 1) return (instruction){OP_OTHER, 0, 0, 0};
+    if (p[0] >= 0x50 && p[0] <= 0x57) return (instruction){OP_PUSH, 1, p[0] - 0x50, 0};
+    if (p[0] >= 0x58 && p[0] <= 0x5f) return (instruction){OP_POP, 1, p[0] - 0x58, 0};
+    if (p[0] == 0xc9) return (instruction){OP_LEAVE, 1, 0, 0};
+    if (p[0] == 0xc3 || p[0] == 0xc2) return (instruction){OP_RET, 1, 0, 0};
+    if (p[0] == 0xe9 || p[0] == 0xeb) return (instruction){OP_JUMP, p[0] == 0xe9 ? 5 : 2, 0, 0};
+    if (n < 2) return (instruction){OP_OTHER, 0, 0, 0};
+    if (p[0] == 0x41 && p[1] >= 0x50 && p[1] <= 0x57) return (instruction){OP_PUSH, 2, p[1] - 0x50 + 8, 0};
+    if (p[0] == 0x41 && p[1] >= 0x58 && p[1] <= 0x5f) return (instruction){OP_POP, 2, p[1] - 0x58 + 8, 0};
+    if (p[0] == 0xff && (p[1] == 0x25 || (p[1] >= 0xe0 && p[1] <= 0xe7))) return (instruction){OP_JUMP, 2, 0, 0};
+    if (p[0] == 0x48 && p[1] == 0xff && n >= 3 && (p[2] & 0x38) == 0x20) return (instruction){OP_JUMP, 3, 0, 0};
+    if (p[0] == 0x41 && p[1] == 0xff && n >= 3 && p[2] >= 0xe0 && p[2] <= 0xe7) return (instruction){OP_JUMP, 3, 0, 0};
+    if (n >= 3 && p[0] == 0xc5 && p[2] == 0x77) return (instruction){OP_PLAIN, 3, 0, 0}; /* vzeroupper */
+    if ((p[0] & 0xfe) == 0x48 && p[1] >= 0xb8 && p[1] <= 0xbf) return (instruction){OP_PLAIN, 10, 0, 0}; /* mov imm64 */
+    if (n >= 7 && (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x8b && (p[2] & 0xc7) == 0x05)
+        return (instruction){OP_PLAIN, 7, 0, 0}; /* mov reg, [rip + x] */
+    if (p[0] == 0x48) return read_wide(p, n);
+    return (instruction){OP_OTHER, 0, 0, 0};
+}
+
+/* ---- epilogues and stubs ----------------------------------------------------------------------------------------- */
+
+/* Goes from ip to a ret or a jump, if only instructions of an epilogue are between. */
+static bool forward(const text *t, int64_t *ra_at, int64_t *rbp_at)
+{
+    int64_t sp = 0;
+    bool moved = false, plain = false;
+    int at = BEFORE;
+    *rbp_at = -1;
+    for (int i = 0; i < STEPS; i++) {
+        instruction x = read_one(t->p + at, t->n - at);
+        switch (x.op) {
+        case OP_POP:
+            if (x.reg == 5) *rbp_at = sp;
+            sp += 8;
+            moved = true;
+            break;
+        case OP_ADD:
+            sp += x.value;
+            moved = true;
+            break;
+        case OP_PLAIN: plain = true; break;
+        case OP_RET: *ra_at = sp; return true;
+        case OP_JUMP: *ra_at = sp; return moved || plain; /* a tail call, or a stub that loads and jumps */
+        case OP_OTHER:
+        case OP_PUSH:
+        case OP_SUB:
+        case OP_SET_RBP:
+        case OP_LEA_RSP: /* rbp still holds the frame: it is for the frame pointer */
+        case OP_LEAVE: return false;
+        }
+        at += x.size;
+    }
+    return false;
+}
+
+/* ---- prologues --------------------------------------------------------------------------------------------------- */
+
+/* Goes from a start to ip. True: all instructions between are a prologue's, and rbp has not been set. */
+static bool from_start(const text *t, int start, int64_t *ra_at, int64_t *rbp_at)
+{
+    int64_t depth = 0, rbp_depth = -1;
+    int at = start;
+    for (int i = 0; i < STEPS && at < BEFORE; i++) {
+        instruction x = read_one(t->p + at, BEFORE - at);
+        if (x.op == OP_PUSH) {
+            depth += 8;
+            if (x.reg == 5) rbp_depth = depth;
+        } else if (x.op == OP_SUB) {
+            depth += x.value;
+        } else if (x.op != OP_PLAIN) {
+            return false;
+        }
+        at += x.size;
+    }
+    if (at != BEFORE) return false;
+    *ra_at = depth;
+    *rbp_at = rbp_depth < 0 ? -1 : depth - rbp_depth;
+    return true;
+}
+
+/* Does a prologue go on at ip, up to the instruction that sets rbp? */
+static bool goes_on(const text *t, bool first)
+{
+    int at = BEFORE;
+    bool pushed = !first;
+    for (int i = 0; i < STEPS; i++) {
+        instruction x = read_one(t->p + at, t->n - at);
+        if (x.op == OP_SET_RBP) return pushed;
+        if (x.op == OP_PUSH)
+            pushed = pushed || x.reg == 5;
+        else if (x.op != OP_SUB && x.op != OP_PLAIN)
+            return false;
+        at += x.size;
+    }
+    return false;
+}
+
+/* Without the method's start: a push of rbp before ip from which a prologue leads there, and goes on. */
+static bool backward(const text *t, int64_t *ra_at, int64_t *rbp_at)
+{
+    *ra_at = 0;
+    *rbp_at = -1;
+    if (t->p[BEFORE] == 0x55 && goes_on(t, true)) return true;
+    if (!goes_on(t, false)) return false;
+    for (int at = BEFORE - 1; at >= t->from; at--)
+        if (t->p[at] == 0x55 && from_start(t, at, ra_at, rbp_at)) return true;
+    return false;
+}
+
+bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, int64_t *ra_at, int64_t *rbp_at)
+{
+    text t = {.from = 0, .n = BEFORE + BEHIND};
+    if (!code || !code->read) return false;
+    if (!code->read(code->arg, ip - BEFORE, t.p, sizeof t.p)) { /* at the edge of a map */
+        t.from = BEFORE;
+        if (!code->read(code->arg, ip, t.p + BEFORE, BEHIND)) {
+            t.n = BEFORE + 16;
+            if (!code->read(code->arg, ip, t.p + BEFORE, 16)) return false;
+        }
+    }
+    if (start && ip >= start && ip - start <= (uint64_t)(BEFORE - t.from)) {
+        int at = BEFORE - (int)(ip - start);
+        if (from_start(&t, at, ra_at, rbp_at) && (ip == start || goes_on(&t, false))) return true;
+    } else if (!start && backward(&t, ra_at, rbp_at)) {
+        return true;
+    }
+    return forward(&t, ra_at, rbp_at);
+}
+
+bool uw__code_after_call(const uw_memory *code, uint64_t address)
+{
+    uint8_t p[8];
+    if (!code || !code->read || address < 8 || !code->read(code->arg, address - 8, p, 8)) return false;
+    if (p[3] == 0xe8) return true;                                  /* call rel32 */
+    if (p[6] == 0xff && (p[7] & 0xf8) == 0xd0) return true;         /* call reg */
+    if (p[5] == 0xff && (p[6] & 0xf8) == 0x50) return true;         /* call [reg + 8] */
+    if (p[6] == 0xff && (p[7] & 0xf8) == 0x10) return true;         /* call [reg] */
+    return p[2] == 0xff && ((p[3] & 0xf8) == 0x90 || p[3] == 0x15); /* call [reg + 32], call [rip + 32] */
+}
