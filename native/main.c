@@ -52,6 +52,9 @@ int luaopen_lunette_events(lua_State *L);
 int luaopen_lunette_proc(lua_State *L);
 int luaopen_lunette_counting(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_ARTIFACTS
+int luaopen_lunette_artifacts(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_TRANSPORT
 int luaopen_lunette_http(lua_State *L);
 int luaopen_lunette_stdio(lua_State *L);
@@ -90,6 +93,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #ifdef LUNETTE_HAVE_PROC
                                       {"lunette.proc", luaopen_lunette_proc},
                                       {"lunette.counting", luaopen_lunette_counting},
+#endif
+#ifdef LUNETTE_HAVE_ARTIFACTS
+                                      {"lunette.artifacts", luaopen_lunette_artifacts},
 #endif
 #ifdef LUNETTE_HAVE_TRANSPORT
                                       {"lunette.http", luaopen_lunette_http},

@@ -70,6 +70,7 @@ function M.start()
   end
   loop.timer(SWEEP_MS, sweep)
   require("lunette.generation.reload").start(registry)
+  require("artifacts.reaper").start()
 end
 
 return M

@@ -121,4 +121,14 @@ function ipc.environment(pid, timeout_ms) end
 ---@return LunetteErr? err
 function ipc.ping(pid, timeout_ms) end
 
+--- Has the runtime write a dump of its process. That takes seconds to minutes, its diagnostics server does nothing else meanwhile, and a
+--- call that is given up leaves it going on. No error is no proof of a file.
+---@param pid integer
+---@param what { path: string, type: integer, crash_report?: boolean, timeout_ms?: integer }  path: absolute, as the target sees it; type: 1
+--- mini, 2 heap, 3 triage, 4 full; timeout_ms: an hour
+---@return integer? form   of the command, 1 to 3
+---@return LunetteErr? err  NotSupported, IoError with createdump's own words
+---@nodiscard
+function ipc.dump(pid, what) end
+
 return ipc

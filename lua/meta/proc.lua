@@ -87,6 +87,13 @@ function proc.link(pid, name) end
 ---@nodiscard
 function proc.smaps_rollup(pid) end
 
+--- Waits. Bytes of its address space that it may read, and write; the files that it has mapped, each once.
+---@param pid integer
+---@return { readable_bytes: integer, writable_bytes: integer, files: string[], truncated?: boolean }?
+---@return LunetteErr? err
+---@nodiscard
+function proc.maps(pid) end
+
 ---@param pid integer
 ---@return table<string, integer|"unlimited">?
 ---@return LunetteErr? err

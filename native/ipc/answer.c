@@ -95,9 +95,8 @@ int ipc_answer_parse(ipc_answer *a, err *e)
     return 0;
 }
 
-/* A string of an answer as UTF-8; *out NULL for the absent and the empty one. Stops at a NUL inside. False: no memory.
- */
-static bool read_text(cursor *c, char **out)
+/* Stops at a NUL inside. */
+bool ipc__read_text(cursor *c, char **out)
 {
     uint32_t units = cursor_u32(c);
     if (units == 0 || !cursor_ok(c)) return true;
@@ -136,9 +135,9 @@ int ipc_info_parse(slice payload, int command_version, ipc_info *out, err *e)
     i.process_id = cursor_u64(&c);
     slice cookie = cursor_bytes(&c, sizeof i.cookie);
     if (cookie.n) memcpy(i.cookie, cookie.p, sizeof i.cookie);
-    bool memory = read_text(&c, &i.command_line) && read_text(&c, &i.os) && read_text(&c, &i.arch);
-    if (memory && command_version >= 2) memory = read_text(&c, &i.entrypoint) && read_text(&c, &i.runtime_version);
-    if (memory && command_version >= 3 && i.version >= 1) memory = read_text(&c, &i.rid);
+    bool memory = ipc__read_text(&c, &i.command_line) && ipc__read_text(&c, &i.os) && ipc__read_text(&c, &i.arch);
+    if (memory && command_version >= 2) memory = ipc__read_text(&c, &i.entrypoint) && ipc__read_text(&c, &i.runtime_version);
+    if (memory && command_version >= 3 && i.version >= 1) memory = ipc__read_text(&c, &i.rid);
     int rc = 0;
     if (!memory)
         rc = err_set(e, ERR_NO_MEMORY, "no memory for the answer to ProcessInfo");
@@ -168,7 +167,7 @@ int ipc_environment_parse(slice continuation, buf *out, err *e)
     int n = 0;
     for (uint32_t i = 0; i < count; i++) {
         char *text = NULL;
-        if (!read_text(&c, &text)) return err_set(e, ERR_NO_MEMORY, "no memory for the environment");
+        if (!ipc__read_text(&c, &text)) return err_set(e, ERR_NO_MEMORY, "no memory for the environment");
         if (!cursor_ok(&c))
             return err_at(e, ERR_PROTOCOL, cursor_offset(&c), "the environment is cut short in variable %u", i + 1);
         if (!text) continue;

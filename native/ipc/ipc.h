@@ -236,6 +236,16 @@ int ipc_call(const ipc_endpoint *ep, const ipc_msg *m, int64_t deadline_ns, cons
 int ipc_process_info(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *c, ipc_info *out, err *e);
 /* Text as of ipc_environment_parse; returns the number of variables. */
 int ipc_environment(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *c, buf *out, err *e);
+typedef struct ipc_dump_cfg {
+    const char *path;  /* absolute, as the target sees it; its user writes there */
+    uint32_t type;     /* 1 mini, 2 heap, 3 triage, 4 full */
+    bool crash_report; /* PATH.crashreport.json, too; runtimes before 6 cannot */
+} ipc_dump_cfg;
+/* GenerateCoreDump3, then 2, then 1, by the answer; *version is the form that was answered. Returns when the runtime's
+ * createdump has ended: seconds to minutes. 0 is no proof of a file. A call that is given up leaves createdump running.
+ * ERR_NOT_SUPPORTED and ERR_IO with createdump's own words. */
+int ipc_dump(const ipc_endpoint *ep, const ipc_dump_cfg *cfg, int64_t deadline_ns, const ipc_cancel *c, int *version,
+             err *e);
 /* On the default port: releases a runtime that waits at its own default port, and is a harmless OK for a running one.
  */
 int ipc_resume(const ipc_endpoint *ep, int64_t deadline_ns, const ipc_cancel *c, err *e);

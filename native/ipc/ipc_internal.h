@@ -25,6 +25,9 @@ int ipc__send(int fd, const ipc_msg *m, int64_t deadline_ns, const ipc_cancel *c
 int ipc__recv(int fd, buf *b, size_t n, int64_t deadline_ns, const ipc_cancel *c, err *e);
 int ipc__recv_answer(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e);
 void ipc__close(int *fd);
+/* answer.c: a string of an answer as UTF-8 on the heap; *out NULL for the absent and the empty one. False: no memory.
+ */
+bool ipc__read_text(cursor *c, char **out);
 /* client.c: what to do about a target that does not answer in time: it may be stopped, as /proc tells, or busy. */
 void ipc__late_hint(const ipc_endpoint *ep, err *e);
 

@@ -11,15 +11,18 @@
 
 #define JOB_TYPE    "lunette.ipc.job"
 #define TMPDIRS_MAX 64
+#define DUMP_MS     3600000 /* a full dump of a large process takes long */
 
 int luaopen_lunette_ipc(lua_State *L);
 
-typedef enum job_op { JOB_DISCOVER, JOB_RESOLVE, JOB_INFO, JOB_PING, JOB_ENVIRONMENT, JOB_RESUME } job_op;
+typedef enum job_op { JOB_DISCOVER, JOB_RESOLVE, JOB_INFO, JOB_PING, JOB_ENVIRONMENT, JOB_RESUME, JOB_DUMP } job_op;
 typedef struct job {
     job_op op;
     pid_t pid;
     int64_t timeout_ms;
     char *tmpdirs[TMPDIRS_MAX + 1]; /* NULL-terminated */
+    char *path;                     /* of a dump */
+    ipc_dump_cfg dump;
     ipc_cancel cancel;
     future *f;
     int rc;
@@ -29,6 +32,7 @@ typedef struct job {
     ipc_endpoint ep;
     ipc_info info;
     buf text;
+    int version;
 } job;
 
 static void job_free(void *arg)
@@ -36,6 +40,7 @@ static void job_free(void *arg)
     job *j = arg;
     for (size_t i = 0; j->tmpdirs[i]; i++)
         free(j->tmpdirs[i]);
+    free(j->path);
     ipc_cancel_fini(&j->cancel);
     ipc_endpoints_fini(&j->list);
     ipc_endpoint_fini(&j->ep);
@@ -51,6 +56,7 @@ static int ask(job *j, const ipc_discover_cfg *cfg)
     int rc = ipc_resolve(j->pid, cfg, &j->ep, &j->e);
     if (rc < 0) return rc;
     if (j->op == JOB_RESUME) return ipc_resume(&j->ep, deadline, &j->cancel, &j->e);
+    if (j->op == JOB_DUMP) return ipc_dump(&j->ep, &j->dump, deadline, &j->cancel, &j->version, &j->e);
     if (j->op == JOB_ENVIRONMENT) return ipc_environment(&j->ep, deadline, &j->cancel, &j->text, &j->e);
     return ipc_process_info(&j->ep, deadline, &j->cancel, &j->info, &j->e);
 }
@@ -68,6 +74,7 @@ static void job_work(void *arg)
     case JOB_INFO:
     case JOB_PING:
     case JOB_RESUME:
+    case JOB_DUMP:
     case JOB_ENVIRONMENT: j->rc = ask(j, &cfg); break;
     }
 }
@@ -219,6 +226,7 @@ static int push_job(lua_State *L, future *f, void *arg)
     case JOB_RESUME:
     case JOB_PING: lua_pushboolean(L, 1); break;
     case JOB_ENVIRONMENT: push_environment(L, &j->text); break;
+    case JOB_DUMP: lua_pushinteger(L, j->version); break;
     } // box result
     job_free(*box);
     *box = NULL;
@@ -312,6 +320,30 @@ static int l_environment(lua_State *L) { return l_ask(L, JOB_ENVIRONMENT); }
 static int l_resume(lua_State *L) { return l_ask(L, JOB_RESUME); }
 static int l_ping(lua_State *L) { return l_ask(L, JOB_PING); }
 
+/* ipc.dump(pid, {path=, type=1..4, crash_report=?, timeout_ms=?}) -> the form of the command that was answered */
+static int l_dump(lua_State *L)
+{
+    lua_Integer pid = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, pid >= 1 && pid <= INT32_MAX, 1, "a process id is between 1 and 2147483647");
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    job **box = l_new_job(L, JOB_DUMP); // pid opts box
+    job *j = *box;
+    j->pid = (pid_t)pid;
+    lua_getfield(L, 2, "path"); // pid opts box path
+    j->path = slice_dup(slice_str(luaL_checkstring(L, -1)));
+    if (!j->path) return luaL_error(L, "not enough memory");
+    lua_getfield(L, 2, "type"); // … type
+    lua_Integer type = luaL_checkinteger(L, -1);
+    luaL_argcheck(L, type >= 1 && type <= 4, 2, "a type of dump is 1 to 4");
+    lua_getfield(L, 2, "crash_report"); // … report
+    j->dump = (ipc_dump_cfg){.path = j->path, .type = (uint32_t)type, .crash_report = lua_toboolean(L, -1)};
+    lua_getfield(L, 2, "timeout_ms"); // … ms
+    j->timeout_ms = check_timeout(L, lua_gettop(L), DUMP_MS);
+    lua_settop(L, 3); // pid opts box
+    return l_start(L, box);
+}
+
 int luaopen_lunette_ipc(lua_State *L)
 {
     static const luaL_Reg functions[] = {
@@ -321,6 +353,7 @@ int luaopen_lunette_ipc(lua_State *L)
         {"environment", l_environment},
         {"ping", l_ping},
         {"resume", l_resume},
+        {"dump", l_dump},
         {NULL, NULL},
     };
     if (luaL_newmetatable(L, JOB_TYPE)) { // meta

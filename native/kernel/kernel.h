@@ -85,6 +85,13 @@ typedef struct kn_rollup { /* smaps_rollup, bytes */
 } kn_rollup;
 int kn_parse_rollup(slice text, kn_rollup *out, err *e);
 
+#define KN_MAPS_MAX (16u << 20) /* bytes of a maps file read */
+typedef struct kn_maps {        /* /proc/PID/maps, bytes of address space */
+    uint64_t readable_bytes, writable_bytes;
+} kn_maps;
+/* files (may be NULL): the paths of mapped files, each with its NUL; one may come several times. */
+int kn_parse_maps(slice text, kn_maps *out, buf *files, err *e);
+
 typedef struct kn_limit {
     bool known, unlimited;
     uint64_t v;

@@ -21,7 +21,7 @@ static int check_pid(lua_State *L, int idx)
 }
 
 /* ---- jobs: what may be held up ---- */
-typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP, JOB_THREADS } job_op;
+typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP, JOB_THREADS, JOB_MAPS } job_op;
 typedef struct job {
     job_op op;
     int pid, rc;
@@ -34,6 +34,7 @@ typedef struct job {
         kn_fds fds;
         kn_cgroup cgroup;
         kn_threads threads;
+        kn_maps maps;
     } u;
     char root[KN_PATH_MAX];
 } job;
@@ -72,6 +73,21 @@ static int read_rollup(job *j)
     return rc;
 }
 
+static int read_maps(job *j)
+{
+    buf raw;
+    buf_init(&raw, 0);
+    int rc = kn_read_pid(j->root, j->pid, "maps", KN_MAPS_MAX, &raw, &j->e);
+    j->more = rc > 0;
+    if (j->more) { /* the last line may be cut */
+        while (raw.n > 0 && raw.p[raw.n - 1] != '\n')
+            raw.n--;
+    }
+    if (rc >= 0) rc = kn_parse_maps(buf_view(&raw), &j->u.maps, &j->text, &j->e);
+    buf_fini(&raw);
+    return rc;
+}
+
 static void job_work(void *p)
 {
     job *j = p;
@@ -82,6 +98,7 @@ static void job_work(void *p)
     case JOB_FDS: j->rc = kn_fds_of(j->root, j->pid, &j->u.fds, &j->e); break;
     case JOB_CGROUP: j->rc = kn_cgroup_of(j->root, j->pid, &j->u.cgroup, &j->e); break;
     case JOB_THREADS: j->rc = kn_threads_of(j->root, j->pid, buf_view(&j->text), &j->u.threads, &j->e); break;
+    case JOB_MAPS: j->rc = read_maps(j); break;
     }
 }
 
@@ -96,6 +113,32 @@ static void push_items(lua_State *L, const job *j)
     if (j->more) pl__set_bool(L, "truncated", true);
 }
 
+/* Each file once, in the order of addresses. */
+static void push_maps(lua_State *L, const job *j)
+{
+    slice rest = buf_view(&j->text), item;
+    lua_createtable(L, 0, 4); // maps
+    pl__set_int(L, "readable_bytes", (int64_t)j->u.maps.readable_bytes);
+    pl__set_int(L, "writable_bytes", (int64_t)j->u.maps.writable_bytes);
+    lua_newtable(L); // maps files
+    lua_newtable(L); // maps files seen
+    for (lua_Integer n = 0; kn_next_z(&rest, &item);) {
+        lua_pushlstring(L, (const char *)item.p, item.n); // maps files seen file
+        lua_pushvalue(L, -1);                             // maps files seen file file
+        if (lua_rawget(L, -3) == LUA_TNIL) {              // maps files seen file nil
+            lua_pushvalue(L, -2);                         // maps files seen file nil file
+            lua_pushboolean(L, 1);                        // maps files seen file nil file true
+            lua_rawset(L, -5);                            // maps files seen file nil
+            lua_pushvalue(L, -2);                         // maps files seen file nil file
+            lua_rawseti(L, -5, ++n);                      // maps files seen file nil
+        }
+        lua_pop(L, 2); // maps files seen
+    }
+    lua_pop(L, 1);                // maps files
+    lua_setfield(L, -2, "files"); // maps
+    if (j->more) pl__set_bool(L, "truncated", true);
+}
+
 static int push_job(lua_State *L, const job *j)
 {
     if (j->rc < 0) return host_push_err(L, &j->e);
@@ -106,6 +149,7 @@ static int push_job(lua_State *L, const job *j)
     case JOB_FDS: pl__push_fds(L, &j->u.fds); break;
     case JOB_CGROUP: pl__push_cgroup(L, &j->u.cgroup); break;
     case JOB_THREADS: pl__push_threads(L, &j->u.threads); break;
+    case JOB_MAPS: push_maps(L, j); break;
     }
     return 1;
 }
@@ -198,6 +242,7 @@ static int run(lua_State *L, job_op op, int pid)
 static int l_cmdline(lua_State *L) { return run(L, JOB_CMDLINE, check_pid(L, 1)); }
 static int l_environ(lua_State *L) { return run(L, JOB_ENVIRON, check_pid(L, 1)); }
 static int l_smaps_rollup(lua_State *L) { return run(L, JOB_ROLLUP, check_pid(L, 1)); }
+static int l_maps(lua_State *L) { return run(L, JOB_MAPS, check_pid(L, 1)); }
 static int l_fds(lua_State *L) { return run(L, JOB_FDS, check_pid(L, 1)); }
 static int l_cgroup(lua_State *L) { return run(L, JOB_CGROUP, check_pid(L, 1)); }
 
@@ -453,6 +498,7 @@ static const luaL_Reg functions[] = {{"at", l_at},
                                      {"environ", l_environ},
                                      {"link", l_link},
                                      {"smaps_rollup", l_smaps_rollup},
+                                     {"maps", l_maps},
                                      {"limits", l_limits},
                                      {"io", l_io},
                                      {"fds", l_fds},

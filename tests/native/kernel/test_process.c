@@ -124,6 +124,30 @@ static void rollup_limits_and_io_give_their_numbers(void **state)
     assert_int_equal(kn_parse_io(slice_str("wchar: 1\n"), &io, NULL), -ERR_MALFORMED);
 }
 
+static void maps_are_summed_and_name_their_files(void **state)
+{
+    (void)state;
+    static const char text[] = "1000-3000 r-xp 00000000 08:01 12      /app/my app.dll\n"
+                               "3000-4000 rw-p 00002000 08:01 12      /app/my app.dll\n"
+                               "4000-8000 ---p 00000000 00:00 0 \n"
+                               "8000-a000 rw-p 00000000 00:00 0       [heap]\n"
+                               "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n"
+                               "a000-b000 r--s 00000000 08:01 13      /lib/x.so (deleted)";
+    kn_maps m;
+    buf files;
+    err e = {0};
+    buf_init(&files, 0);
+    assert_int_equal(kn_parse_maps(slice_str(text), &m, &files, &e), 0);
+    assert_int_equal(m.readable_bytes, 0x6000);
+    assert_int_equal(m.writable_bytes, 0x3000);
+    assert_slice_lit(buf_view(&files), "/app/my app.dll\0/lib/x.so (deleted)\0");
+    buf_fini(&files);
+    assert_int_equal(kn_parse_maps(slice_str("1000-2000 r"), &m, NULL, &e), 0);
+    assert_int_equal(kn_parse_maps(slice_str("2000-1000 r--p\n"), &m, NULL, &e), -ERR_MALFORMED);
+    err_clear(&e);
+    assert_int_equal(kn_parse_maps(slice_str("no range\n"), &m, NULL, &e), -ERR_MALFORMED);
+}
+
 static void lists_are_split_at_nuls(void **state)
 {
     (void)state;
@@ -243,6 +267,7 @@ int main(void)
         cmocka_unit_test(status_gives_owner_namespaces_and_memory),
         cmocka_unit_test(status_without_optional_lines_leaves_them_unknown),
         cmocka_unit_test(rollup_limits_and_io_give_their_numbers),
+        cmocka_unit_test(maps_are_summed_and_name_their_files),
         cmocka_unit_test(lists_are_split_at_nuls),
         cmocka_unit_test(a_missing_process_is_not_a_missing_file),
         cmocka_unit_test(a_file_over_the_cap_is_cut_and_told),
