@@ -99,6 +99,8 @@ bool graph_builder_edge(graph_builder *b, uint64_t target);
  * of the nodes (graph_builder_target). Not to be mixed with graph_builder_edge in one builder. */
 bool graph_builder_counted_node(graph_builder *b, uint64_t address, uint32_t type, uint64_t size, uint32_t n_edges);
 bool graph_builder_target(graph_builder *b, uint64_t target); /* 0 counts as one */
+/* Drops all references that were listed so far: some are missing, so nobody knows whose the others are. */
+void graph_builder_forget_targets(graph_builder *b);
 
 /* target lives as long as key: a dependent handle, an entry of a ConditionalWeakTable. An edge from key to target. */
 bool graph_builder_dependent(graph_builder *b, uint64_t key, uint64_t target);

@@ -170,6 +170,12 @@ bool graph_builder_target(graph_builder *b, uint64_t target)
     return true;
 }
 
+void graph_builder_forget_targets(graph_builder *b)
+{
+    b->n_targets = 0;
+    if (b->n_nodes) memset(b->degree, 0, b->n_nodes * sizeof *b->degree);
+}
+
 bool graph_builder_edge(graph_builder *b, uint64_t target)
 {
     if (target == 0) return true;
