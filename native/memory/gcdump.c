@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* gcdump.c: the events of an induced collection into an object graph. The runtime lists objects with the number of their
- * references in one sort of events and the references in another, both in the order of objects; names of types and
- * modules come whenever they come. */
+/* gcdump.c: the events of an induced collection into an object graph. The runtime lists objects with the number of
+ * their references in one sort of events and the references in another, both in the order of objects; names of types
+ * and modules come whenever they come. */
 #include "memory/gcdump.h"
 
 #include <stdatomic.h>

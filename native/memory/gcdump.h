@@ -36,10 +36,10 @@ void gcdump_progress_of(const gcdump *d, gcdump_progress *out);
 
 typedef struct gcdump_quality {
     bool gc_started, gc_stopped;
-    uint64_t gaps;      /* events of the collection that are missing, by their own numbers: references are worthless then,
-                           and left out */
-    uint64_t bad;       /* events that could not be read */
-    uint32_t no_name;   /* types of objects whose name never came */
+    uint64_t gaps;    /* events of the collection that are missing, by their own numbers: references are worthless then,
+                         and left out */
+    uint64_t bad;     /* events that could not be read */
+    uint32_t no_name; /* types of objects whose name never came */
     uint32_t other_gcs; /* collections that were not it */
     int64_t gc_ns;      /* from the beginning of the collection to its end; -1: not seen */
     bool has_sizes;
@@ -57,12 +57,12 @@ typedef struct gcdump_file_info {
     char process_name[256]; /* may be empty, as the rest */
     char machine_name[256];
     char tool[128];
-    uint64_t nodes, bytes;  /* as the file has them: with its own nodes for groups of roots */
-    uint32_t undefined;     /* objects that are referred to, but not described */
-    bool sampled;           /* not all objects are in it */
+    uint64_t nodes, bytes; /* as the file has them: with its own nodes for groups of roots */
+    uint32_t undefined;    /* objects that are referred to, but not described */
+    bool sampled;          /* not all objects are in it */
 } gcdump_file_info;
-/* Reads the file, which is hostile until proven otherwise: MalformedInput, TruncatedInput with the offset, LimitExceeded.
- * Format: FastSerialization of microsoft/perfview (GCHeapDump 10, MemoryGraph 0 and 1). */
+/* Reads the file, which is hostile until proven otherwise: MalformedInput, TruncatedInput with the offset,
+ * LimitExceeded. Format: FastSerialization of microsoft/perfview (GCHeapDump 10, MemoryGraph 0 and 1). */
 graph *gcdump_read(slice file, const graph_limits *lim, gcdump_file_info *info, err *e);
 /* The same of a path: at most GCDUMP_FILE_MAX bytes. */
 #define GCDUMP_FILE_MAX ((uint64_t)4 << 30)

@@ -12,16 +12,16 @@
 #include "base/mem.h"
 #include "memory/gcdump.h"
 
-#define TAG_NULL       1
-#define TAG_BEGIN      4
-#define TAG_BEGIN_OWN  5
-#define TAG_END        6
-#define TAG_BYTE       8
-#define TAG_STRING     13
-#define MAGIC          "!FastSerialization.1"
-#define TICKS_TO_1970  INT64_C(621355968000000000)
-#define TICKS_A_MS     10000
-#define NO_ADDRESS     (UINT64_C(1) << 63) /* added to the number of an object whose address is not told */
+#define TAG_NULL      1
+#define TAG_BEGIN     4
+#define TAG_BEGIN_OWN 5
+#define TAG_END       6
+#define TAG_BYTE      8
+#define TAG_STRING    13
+#define MAGIC         "!FastSerialization.1"
+#define TICKS_TO_1970 INT64_C(621355968000000000)
+#define TICKS_A_MS    10000
+#define NO_ADDRESS    (UINT64_C(1) << 63) /* added to the number of an object whose address is not told */
 
 typedef struct file_type {
     slice name, module; /* borrowed from the file */
@@ -48,7 +48,8 @@ typedef struct node {
 
 static int broken(reader *r, const char *what)
 {
-    return err_at(r->e, r->c.fail_at >= 0 ? ERR_TRUNCATED : ERR_MALFORMED, cursor_offset(&r->c), "a .gcdump file: %s", what);
+    return err_at(r->e, r->c.fail_at >= 0 ? ERR_TRUNCATED : ERR_MALFORMED, cursor_offset(&r->c), "a .gcdump file: %s",
+                  what);
 }
 
 /* ---- the form around it ------------------------------------------------------------------------------------------ */
@@ -334,7 +335,9 @@ static int add_roots(reader *r)
         rc = read_node(r, next.node, &at);
         if (rc < 0) break;
         slice name = r->types[at.type].name;
-        if (!is_group(r, next.node, &at)) {
+        if (is_undefined(r, &at)) {
+            at.n = 0; /* a static that holds nothing, or what was collected */
+        } else if (!is_group(r, next.node, &at)) {
             (void)graph_builder_root(r->b, next.kind, next.kind == GRAPH_ROOT_PINNED_HANDLE ? GRAPH_PINNED : 0, 0,
                                      address_of(r, next.node), next.name);
             at.n = 0;
@@ -423,8 +426,11 @@ graph *gcdump_read_file(const char *path, const graph_limits *lim, gcdump_file_i
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     *info = (gcdump_file_info){0};
     if (fd < 0) {
-        (void)err_sys(e, errno == ENOENT ? ERR_NOT_FOUND : errno == EACCES ? ERR_PERMISSION_DENIED : ERR_IO, errno,
-                      "a .gcdump file");
+        (void)err_sys(e,
+                      errno == ENOENT   ? ERR_NOT_FOUND
+                      : errno == EACCES ? ERR_PERMISSION_DENIED
+                                        : ERR_IO,
+                      errno, "a .gcdump file");
         return NULL;
     }
     if (read_whole(fd, &bytes, &size, e) == 0) g = gcdump_read(slice_of(bytes, size), lim, info, e);

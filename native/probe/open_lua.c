@@ -269,7 +269,10 @@ static void read_options(lua_State *L, int idx, job *j)
     lua_pop(L, 1);
     if (!j->path) read_providers(L, idx, j);
     if (lua_getfield(L, idx, "tap") != LUA_TNIL) { /* last: what follows a taken one must not throw */
-        tap_box *box = luaL_checkudata(L, -1, TAP_TYPE);
+        if (lua_type(L, -1) != LUA_TUSERDATA || luaL_getmetafield(L, -1, TAP_FIELD) == LUA_TNIL)
+            luaL_error(L, "events.open: 'tap' is none");
+        lua_pop(L, 1); // tap
+        tap_box *box = lua_touserdata(L, -1);
         nt_tap *tap = box->take(box);
         if (!tap) luaL_error(L, "events.open: 'tap' is closed, or has had its stream");
         tap->ops->ref(tap);

@@ -9,7 +9,8 @@
 #include "host/host.h"
 #include "probe/tap_lua.h"
 
-#define GUARD_TYPE "lunette.profile.guard"
+#define GUARD_TYPE   "lunette.profile.guard"
+#define BUILDER_TYPE "lunette.profile.builder"
 
 #define SAMPLER          "Microsoft-DotNETCore-SampleProfiler"
 #define RUNTIME_PROVIDER "Microsoft-Windows-DotNETRuntime"
@@ -186,7 +187,7 @@ static nt_tap *take(tap_box *box)
 
 static int l_builder_close(lua_State *L)
 {
-    builder_box *x = luaL_checkudata(L, 1, TAP_TYPE);
+    builder_box *x = luaL_checkudata(L, 1, BUILDER_TYPE);
     profile_builder_unref(x->b);
     x->b = NULL;
     return 0;
@@ -194,7 +195,7 @@ static int l_builder_close(lua_State *L)
 
 static builder_box *check_builder(lua_State *L)
 {
-    builder_box *x = luaL_checkudata(L, 1, TAP_TYPE);
+    builder_box *x = luaL_checkudata(L, 1, BUILDER_TYPE);
     if (!x->b) luaL_argerror(L, 1, "the builder is closed");
     return x;
 }
@@ -287,7 +288,7 @@ static int l_new(lua_State *L)
     lua_settop(L, 1);
     builder_box *x = lua_newuserdatauv(L, sizeof *x, 0); // opts box
     *x = (builder_box){.tap = {take}};
-    luaL_setmetatable(L, TAP_TYPE);
+    luaL_setmetatable(L, BUILDER_TYPE);
     profile_wait *waits;
     cfg.n_waits = read_waits(L, &waits);
     cfg.waits = waits;
@@ -346,7 +347,8 @@ static void make_class(lua_State *L, const char *name, const luaL_Reg *meta, con
 int luaopen_lunette_profile(lua_State *L)
 {
     static const luaL_Reg guard_meta[] = {{"__gc", l_guard_gc}, {NULL, NULL}};
-    static const luaL_Reg builder_meta[] = {{"__gc", l_builder_close}, {"__close", l_builder_close}, {NULL, NULL}};
+    static const luaL_Reg builder_meta[] = {
+        {"__gc", l_builder_close}, {"__close", l_builder_close}, {TAP_FIELD, l_builder_close}, {NULL, NULL}};
     static const luaL_Reg builder_methods[] = {
         {"progress", l_progress}, {"build", l_build}, {"close", l_builder_close}, {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
@@ -372,7 +374,7 @@ int luaopen_lunette_profile(lua_State *L)
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", l_new}, {"providers", l_providers}, {NULL, NULL}};
     make_class(L, GUARD_TYPE, guard_meta, NULL);
-    make_class(L, TAP_TYPE, builder_meta, builder_methods);
+    make_class(L, BUILDER_TYPE, builder_meta, builder_methods);
     make_class(L, PROFILE_TYPE, meta, methods);
     luaL_newlib(L, functions);
     _Static_assert(CLR_NAMES_RUNDOWN_KEYWORDS == 0x138, "RUNDOWN below");
