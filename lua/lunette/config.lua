@@ -20,7 +20,7 @@ local KEYS <const> = {
   { "MCP_OIDC_SCOPE_CLAIM", "string", nil, "Claim that carries the scopes.", later = true },
   { "MCP_OIDC_REQUIRED_CLAIMS_JSON", "string", nil, "Claims that a token must carry.", later = true },
   { "MCP_ARTIFACT_ROOT", "string", nil, "Base folder of every file the server writes." },
-  { "MCP_ARTIFACT_TTL_HOURS", "number", 24, "Age after which exports and traces are removed; 0 or less: never." },
+  { "MCP_ARTIFACT_TTL_HOURS", "number", 24, "Age after which artifacts are removed; 0 or less: never." },
   { "MCP_ATTACH_MAX_PER_PID", "int", 1, "Live attaches that may run on one process at once.", later = true },
   { "MCP_ATTACH_WAIT_MS", "int", 0, "How long a call waits for that permit before it answers Busy.", later = true },
   { "MCP_SYMBOL_PATH", "string", nil, "Symbol path when no symbolPath argument is given." },
