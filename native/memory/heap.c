@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* heap.c: opens a heap, of a core or of a live process, and finds bytes in it. */
+#include "memory/heap_own.h"
+
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const heap_facts *heap_facts_of(const heap *h) { return &h->facts; }
+const char *heap_note(const heap *h, size_t i) { return i < h->n_notes ? h->notes[i] : NULL; }
+dac *heap_dac(const heap *h) { return h->d; }
+const dac_globals *heap_globals(const heap *h) { return &h->globals; }
+heap_types *heap_types_in(const heap *h) { return h->types; }
+heap_region *heap_regions(const heap *h, size_t *n)
+{
+    *n = h->n_regions;
+    return h->regions;
+}
+const heap_context *heap_contexts(const heap *h, size_t *n)
+{
+    *n = h->n_contexts;
+    return h->contexts;
+}
+const heap_root *heap_roots(const heap *h, size_t *n)
+{
+    *n = h->n_roots;
+    return h->roots;
+}
+const heap_handle *heap_handles(const heap *h, size_t *n)
+{
+    *n = h->n_handles;
+    return h->handles;
+}
+const uint64_t *heap_finalizers(const heap *h, size_t *n, size_t *n_ready)
+{
+    *n = h->n_queue;
+    *n_ready = h->n_ready;
+    return h->queue;
+}
+
+void heap_add_note(heap *h, const char *fmt, ...)
+{
+    char text[HEAP_NOTE_LEN];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (size_t i = 0; i < h->n_notes; i++)
+        if (strcmp(h->notes[i], text) == 0) return;
+    if (h->n_notes < HEAP_NOTES_MAX) memcpy(h->notes[h->n_notes++], text, sizeof text);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+const heap_region *heap_region_of(const heap *h, uint64_t address)
+{
+    size_t lo = 0, hi = h->n_regions;
+    while (lo < hi) { /* the last one that begins at or before it */
+        size_t mid = (lo + hi) / 2;
+        if (h->regions[mid].start <= address)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo && address < h->regions[lo - 1].end ? &h->regions[lo - 1] : NULL;
+}
+
+const uint8_t *heap_at(const heap *h, uint64_t address, size_t n)
+{
+    const heap_region *r = heap_region_of(h, address);
+    if (!r || !r->bytes || address - r->start > r->held || n > r->held - (address - r->start)) return NULL;
+    return r->bytes + (address - r->start);
+}
+
+bool heap_read(heap *h, uint64_t address, void *to, size_t n)
+{
+    const uint8_t *p = heap_at(h, address, n);
+    if (!p) return dac_read(h->d, address, to, n);
+    memcpy(to, p, n);
+    return true;
+}
+
+uint32_t heap_type_of_object(heap *h, uint64_t object)
+{
+    const uint8_t *p = object % 8 ? NULL : heap_at(h, object, 8);
+    uint64_t mt = 0;
+    if (!p) return GRAPH_NONE;
+    memcpy(&mt, p, 8);
+    return heap_types_of(h->types, mt & ~UINT64_C(7));
+}
+
+uint64_t heap_size_of_object(heap *h, uint64_t object)
+{
+    uint32_t at = heap_type_of_object(h, object), count = 0;
+    if (at == GRAPH_NONE) return 0;
+    const heap_type *t = heap_type_at(h->types, at);
+    if (t->component_size && !heap_read(h, object + 8, &count, 4)) return 0;
+    uint64_t size = t->base_size + (uint64_t)t->component_size * count;
+    return size < HEAP_MIN_OBJECT ? HEAP_MIN_OBJECT : size;
+}
+
+/* A region that does not lie in one piece in the core is put together. */
+static bool gather(heap *h, heap_region *r)
+{
+    size_t n = (size_t)(r->end - r->start);
+    if (!HEAP_ROOM(h->pieces, h->n_pieces, h->cap_pieces, HEAP_REGIONS_MAX)) return false;
+    uint8_t *p = mem_alloc(n);
+    if (!p) return false;
+    h->pieces[h->n_pieces++] = p;
+    r->bytes = p;
+    r->held = mem_read(h->t, r->start, p, n);
+    return true;
+}
+
+int heap__bytes_of_core(heap *h, err *e)
+{
+    uint64_t missing = 0;
+    for (size_t i = 0; i < h->n_regions; i++) {
+        heap_region *r = &h->regions[i];
+        uint64_t n = r->end - r->start;
+        if (!n) continue;
+        r->bytes = mem_at(h->t, r->start, n);
+        r->held = n;
+        if (!r->bytes && !gather(h, r))
+            return err_set(e, ERR_NO_MEMORY, "no memory for a region of %llu bytes", (unsigned long long)n);
+        missing += n - r->held;
+    }
+    if (missing)
+        heap_add_note(h,
+                      "The core lacks %llu bytes of the heap: objects there are missing. A dump of type WithHeap or "
+                      "Full has them.",
+                      (unsigned long long)missing);
+    return 0;
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+static size_t read_words(void *arg, uint64_t address, void *to, size_t n)
+{
+    heap *h = arg;
+    return dac_read(h->d, address, to, n) ? n : 0;
+}
+
+/* The runtime's own word on whether it is a method table, and what keeps a collectible type. */
+static bool look(void *arg, heap_type *t)
+{
+    heap *h = arg;
+    dac_method_table mt;
+    if (!dac_get_method_table(h->d, t->mt, &mt)) return false;
+    if (t->flags & HEAP_TYPE_COLLECTIBLE) {
+        dac_collectible c;
+        if (dac_get_collectible(h->d, t->mt, &c) && c.loader_allocator_handle)
+            t->loader_object = heap_word(h, c.loader_allocator_handle);
+    }
+    return true;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static int open_core(heap *h, err *e)
+{
+    int rc = heap__layout(h, e);
+    if (rc == 0) rc = heap__bytes_of_core(h, e);
+    if (rc == 0) rc = heap__roots(h, DEADLINE_NEVER, e);
+    if (rc == 0 && h->facts.gc_at_work)
+        heap_add_note(
+            h,
+            "A garbage collection was at work when the dump was written: objects may be counted twice or not at all.");
+    return rc;
+}
+
+int heap_open(dac *d, const heap_options *o, heap **out, err *e)
+{
+    heap *h = mem_calloc(1, sizeof *h);
+    if (!h) return err_set(e, ERR_NO_MEMORY, "no memory for a heap");
+    h->d = d;
+    h->t = dac_target(d);
+    if (o) h->o = *o;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!h->o.threads) h->o.threads = processors < 1 ? 1 : processors > 4 ? 4 : (unsigned)processors;
+    if (!h->o.pause_ns) h->o.pause_ns = HEAP_PAUSE_NS;
+    h->facts.live = mem_is_live(h->t);
+    int rc = h->facts.live ? heap__capture_live(h, e) : open_core(h, e);
+    if (rc == 0) {
+        heap_reader reader = {.arg = h, .read = read_words, .look = look};
+        h->types = heap_types_new(&reader, h->globals.free, h->globals.string, e);
+        if (!h->types) rc = -ERR_NO_MEMORY;
+    }
+    if (rc < 0) {
+        heap_close(h);
+        return rc;
+    }
+    *out = h;
+    return 0;
+}
+
+void heap_close(heap *h)
+{
+    if (!h) return;
+    heap_types_free(h->types);
+    for (size_t i = 0; i < h->n_pieces; i++)
+        free(h->pieces[i]);
+    free(h->pieces);
+    if (h->copy) munmap(h->copy, h->copy_size);
+    free(h->regions);
+    free(h->contexts);
+    free(h->roots);
+    free(h->handles);
+    free(h->queue);
+    free(h->statics);
+    arena_free(&h->names);
+    heap__modules_free(h);
+    free(h);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* heap_own.h: what the files behind heap.h share. */
+#ifndef LUNETTE_MEMORY_HEAP_OWN_H
+#define LUNETTE_MEMORY_HEAP_OWN_H
+
+#include <stdlib.h>
+
+#include "memory/heap.h"
+#include "memory/heap_fields.h"
+
+struct heap {
+    dac *d;
+    mem_target *t;
+    heap_options o;
+    heap_facts facts;
+    dac_globals globals;
+    heap_types *types;
+    heap_region *regions;
+    size_t n_regions, cap_regions;
+    heap_context *contexts;
+    size_t n_contexts, cap_contexts;
+    heap_root *roots;
+    size_t n_roots, cap_roots;
+    heap_handle *handles;
+    size_t n_handles;
+    uint64_t *queue; /* ready ones first */
+    size_t n_queue, n_ready, cap_queue;
+    uint8_t *copy; /* of a live heap: one mapping */
+    size_t copy_size;
+    uint8_t **pieces; /* of a core: regions that do not lie in one piece there */
+    size_t n_pieces, cap_pieces;
+    struct heap_module **modules; /* that were asked for */
+    size_t n_modules, cap_modules;
+    map64 module_at; /* address -> place + 1 */
+    heap_static *statics;
+    size_t n_statics, cap_statics;
+    arena names; /* of static fields */
+    bool statics_read;
+    char notes[HEAP_NOTES_MAX][HEAP_NOTE_LEN];
+    size_t n_notes;
+};
+
+/* Makes room for one more; false without memory or past max. */
+bool heap__room(void **p, size_t *cap, size_t n, size_t size, size_t max);
+#define HEAP_ROOM(v, n, cap, max) heap__room((void **)&(v), &(cap), (n), sizeof *(v), (max))
+
+/* Regions, contexts, facts, by the DAC. The target stands, or it is for an estimate only. */
+int heap__layout(heap *h, err *e);
+/* Handles, finalizer queue, stacks. The target stands. */
+int heap__roots(heap *h, int64_t deadline_ns, err *e);
+/* Bytes of all regions: of a core where they lie. */
+int heap__bytes_of_core(heap *h, err *e);
+/* Stops the target, reads layout, roots and bytes, resumes it. */
+int heap__capture_live(heap *h, err *e);
+
+void heap__modules_free(heap *h);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* heap_statics.c: static fields that hold on to objects. From .NET 9 on a type has its own bases; up to 8 a module has
+ * one block for all its types (botr/type-loader.md; threadstatics.cpp, appdomain.hpp). */
+#include "memory/heap_own.h"
+
+#define MD_TYPE_BIT    0x02000000u
+#define THREADS_LOOKED 512u /* whose thread-static fields are read */
+
+typedef struct looking {
+    heap *h;
+    const heap_module *module;
+    uint64_t module_address;
+    uint64_t module_index;
+    bool new_bases; /* .NET 9 and later */
+    dac_local_module local;
+    bool has_local;
+    uint64_t *threads; /* Thread addresses */
+    uint32_t *thread_ids;
+    size_t n_threads;
+    map64 seen; /* method tables */
+    /* the type at hand */
+    uint64_t mt, gc_base;
+    uint64_t thread_gc_base;
+    uint32_t thread;
+} looking;
+
+static void add_static(looking *l, const heap_field *f, uint64_t base, uint32_t thread)
+{
+    heap *h = l->h;
+    uint64_t slot = base + f->offset, target = heap_word(h, slot);
+    if (!target || heap_type_of_object(h, target) == GRAPH_NONE) return;
+    if (!HEAP_ROOM(h->statics, h->n_statics, h->cap_statics, HEAP_STATICS_MAX)) return;
+    const char *name = f->name.n ? arena_str(&h->names, f->name) : "";
+    h->statics[h->n_statics++] = (heap_static){.mt = l->mt,
+                                               .slot = slot,
+                                               .target = target,
+                                               .name = name ? name : "",
+                                               .token = f->token,
+                                               .thread = thread,
+                                               .boxed = f->element == HEAP_EL_VALUE};
+}
+
+static bool plain_field(void *arg, const heap_field *f)
+{
+    looking *l = arg;
+    if (!f->is_static || f->is_thread_static || f->has_rva) return true;
+    if (heap_is_reference(f->element) || f->element == HEAP_EL_VALUE) add_static(l, f, l->gc_base, 0);
+    return true;
+}
+
+static bool thread_field(void *arg, const heap_field *f)
+{
+    looking *l = arg;
+    if (!f->is_thread_static) return true;
+    if (heap_is_reference(f->element) || f->element == HEAP_EL_VALUE) add_static(l, f, l->thread_gc_base, l->thread);
+    return true;
+}
+
+/* Where the references of a type's static fields are; 0: nowhere yet. row: in the TypeDef table; 0: an instantiation.
+ */
+static uint64_t gc_base_of(looking *l, uint32_t row)
+{
+    uint32_t flags = 0;
+    dac_addr plain = 0, gc = 0;
+    if (l->new_bases) {
+        if (!dac_init_flags(l->h->d, l->mt, &flags) || !(flags & 1)) return 0;
+        return dac_static_bases(l->h->d, l->mt, &plain, &gc) ? gc & ~UINT64_C(1) : 0;
+    }
+    uint8_t state = 0;
+    if (!row || !l->has_local || !l->local.gc_statics) return 0;
+    if (!heap_read(l->h, l->local.class_data + row - 1, &state, 1) || !(state & 1)) return 0;
+    return l->local.gc_statics;
+}
+
+static uint64_t thread_gc_base_of(looking *l, size_t i)
+{
+    dac_addr plain = 0, gc = 0;
+    dac_local_module m;
+    if (l->new_bases) return dac_thread_static_bases(l->h->d, l->mt, l->threads[i], &plain, &gc) ? gc : 0;
+    return dac_get_thread_local_module(l->h->d, l->threads[i], (uint32_t)l->module_index, &m) ? m.gc_statics : 0;
+}
+
+static void one_type(looking *l, uint32_t row, uint64_t mt)
+{
+    dac_fields f;
+    uint64_t before;
+    if (map64_get(&l->seen, mt, &before) || !map64_put(&l->seen, mt, 1)) return;
+    if (!dac_get_fields(l->h->d, mt, &f) || (!f.statics && !f.thread_statics)) return;
+    l->mt = mt;
+    l->gc_base = gc_base_of(l, row);
+    if (l->gc_base) heap_each_field(l->h, mt, plain_field, l);
+    if (!f.thread_statics) return;
+    for (size_t i = 0; i < l->n_threads; i++) {
+        l->thread = l->thread_ids[i];
+        l->thread_gc_base = thread_gc_base_of(l, i);
+        if (l->thread_gc_base) heap_each_field(l->h, mt, thread_field, l);
+    }
+}
+
+static void each_loaded(void *arg, uint32_t row, dac_addr mt) { one_type(arg, row & 0xFFFFFF, mt); }
+
+static void one_module(looking *l, uint64_t address)
+{
+    dac_module m;
+    l->module = heap_module_of(l->h, address);
+    l->module_address = address;
+    l->module_index = dac_get_module(l->h->d, address, &m) ? m.index : 0;
+    l->has_local = !l->new_bases && dac_get_local_module(l->h->d, address, &l->local);
+    dac_module_types(l->h->d, address, each_loaded, l);
+}
+
+static void modules_of_domain(looking *l, uint64_t domain)
+{
+    dac_addr *assemblies = NULL, *modules = NULL;
+    uint32_t n = 0, k = 0;
+    if (!dac_assemblies(l->h->d, domain, &assemblies, &n)) return;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dac_assembly_modules(l->h->d, assemblies[i], &modules, &k)) continue;
+        for (uint32_t j = 0; j < k; j++)
+            one_module(l, modules[j]);
+        free(modules);
+        modules = NULL;
+    }
+    free(assemblies);
+}
+
+static void list_threads(looking *l)
+{
+    dac_thread_store ts;
+    l->threads = mem_calloc(THREADS_LOOKED, sizeof *l->threads);
+    l->thread_ids = mem_calloc(THREADS_LOOKED, sizeof *l->thread_ids);
+    if (!l->threads || !l->thread_ids || !dac_get_thread_store(l->h->d, &ts)) return;
+    uint64_t at = ts.first;
+    for (int32_t i = 0; at && i < ts.threads && l->n_threads < THREADS_LOOKED; i++) {
+        dac_thread th;
+        if (!dac_get_thread(l->h->d, at, &th)) break;
+        if (th.os_id) {
+            l->threads[l->n_threads] = at;
+            l->thread_ids[l->n_threads++] = th.managed_id;
+        }
+        at = th.next;
+    }
+    if (ts.threads > (int32_t)THREADS_LOOKED)
+        heap_add_note(l->h, "Thread-static fields were read of %u of %d threads.", THREADS_LOOKED, ts.threads);
+}
+
+const heap_static *heap_statics(heap *h, size_t *n)
+{
+    if (!h->statics_read) {
+        h->statics_read = true;
+        looking l = {.h = h, .new_bases = dac_sos(h->d, 14) != NULL, .seen = {.max = HEAP_TYPES_MAX * 2}};
+        dac_addr domains[16];
+        uint32_t k = 0;
+        list_threads(&l);
+        if (dac_get_app_domains(h->d, domains, 16, &k, NULL))
+            for (uint32_t i = 0; i < k && i < 16; i++)
+                modules_of_domain(&l, domains[i]);
+        l.has_local = false;
+        for (size_t i = 0; i < heap_types_count(h->types); i++) /* instantiations are in no module's list */
+            one_type(&l, 0, heap_type_at(h->types, i)->mt);
+        map64_fini(&l.seen);
+        free(l.threads);
+        free(l.thread_ids);
+        if (h->n_statics >= HEAP_STATICS_MAX)
+            heap_add_note(h, "More than %u static fields refer to objects: the rest is left out.", HEAP_STATICS_MAX);
+    }
+    *n = h->n_statics;
+    return h->statics;
+}
