@@ -3,6 +3,7 @@
 #ifndef LUNETTE_MEMORY_HEAP_OWN_H
 #define LUNETTE_MEMORY_HEAP_OWN_H
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "memory/heap.h"
