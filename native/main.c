@@ -25,6 +25,9 @@
 #ifdef LUNETTE_HAVE_SYMBOLS_CMD
 #include "symbols/symbols_cmd.h"
 #endif
+#ifdef LUNETTE_HAVE_WORKER
+#include "memory/worker.h"
+#endif
 
 enum { EXIT_USAGE = 2 };
 
@@ -54,6 +57,9 @@ int luaopen_lunette_events(lua_State *L);
 #ifdef LUNETTE_HAVE_PROC
 int luaopen_lunette_proc(lua_State *L);
 int luaopen_lunette_counting(lua_State *L);
+#endif
+#ifdef LUNETTE_HAVE_MEMORY
+int luaopen_lunette_memory(lua_State *L);
 #endif
 #ifdef LUNETTE_HAVE_ARTIFACTS
 int luaopen_lunette_artifacts(lua_State *L);
@@ -100,6 +106,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
                                       {"lunette.proc", luaopen_lunette_proc},
                                       {"lunette.counting", luaopen_lunette_counting},
 #endif
+#ifdef LUNETTE_HAVE_MEMORY
+                                      {"lunette.memory", luaopen_lunette_memory},
+#endif
 #ifdef LUNETTE_HAVE_ARTIFACTS
                                       {"lunette.artifacts", luaopen_lunette_artifacts},
 #endif
@@ -125,6 +134,9 @@ static const native_command NATIVE_COMMANDS[] = {
 #endif
 #ifdef LUNETTE_HAVE_SYMBOLS_CMD
     {"symbols", "list the methods of a .NET module or a PDB, with their files and lines", symbols_main},
+#endif
+#ifdef LUNETTE_HAVE_WORKER
+    {"worker", "one bounded job on a process or a dump, for the server", worker_main},
 #endif
     {NULL, NULL, NULL}};
 

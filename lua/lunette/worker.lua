@@ -1,0 +1,78 @@
+-- SPDX-License-Identifier: MIT
+-- worker: runs a job of native/memory in a process of its own, with progress to the client; what goes wrong in it fails this call alone.
+local attach = require("lunette.attach")
+local json = require("lunette.json")
+local loop = require("lunette.loop")
+local memory = require("lunette.memory")
+local progress = require("lunette.progress")
+
+local M = {}
+
+M.TIMEOUT_MS = 120000
+local HEARTBEAT_MS <const> = 1000
+
+---@class WorkerOptions
+---@field timeout_ms? integer   120 s
+---@field message? string       what the client is told while nothing more exact is known
+---@field attach? integer       the process that it stops: no two do at once (Busy)
+
+-- Tells the client how far the worker is, until it has ended.
+local function watch(ctx, run, message)
+  local last = -1
+  while true do
+    local now, err = run:progress(HEARTBEAT_MS)
+    if not now and not (err and err.kind == "Timeout") then return end
+    local value = now and math.floor(now.fraction * (progress.DONE - 1)) or last
+    if value > last and ctx.progress then
+      ctx:progress(value, progress.DONE, now and now.text or message)
+      last = value
+    end
+  end
+end
+
+--- Runs a job. The result is what it wrote: ask it for text(), or hand it to a native module.
+---@param ctx table
+---@param job string
+---@param args table       becomes one JSON object
+---@param options? WorkerOptions
+---@return table? result
+---@return LunetteError?
+function M.run(ctx, job, args, options)
+  options = options or {}
+  local timeout_ms = options.timeout_ms or M.TIMEOUT_MS
+  local permit, err
+  if options.attach then
+    permit, err = attach.enter(options.attach)
+    if not permit then return nil, err end
+  end
+  local held <close> = permit -- luacheck: ignore 211
+  local sent = { timeoutMs = timeout_ms }
+  for k, v in pairs(args) do sent[k] = v end
+  local run <close>, problem = memory.start { job = job, args = json.encode(sent), timeout_ms = timeout_ms }
+  if not run then return nil, problem end
+  local teller = ctx and loop.spawn(watch, ctx, run, options.message)
+  local result
+  result, err = run:wait()
+  if teller then teller:cancel("the job has ended") end
+  return result, err
+end
+
+--- Runs a job whose result is JSON, and reads it.
+---@return table?, LunetteError?
+function M.json(ctx, job, args, options)
+  local result <close>, err = M.run(ctx, job, args, options)
+  if not result then return nil, err end
+  local text
+  text, err = result:text()
+  if not text then return nil, err end
+  return json.decode(text)
+end
+
+--- The arguments that name a process or a dump, and the options of its attach.
+---@param source { process: table?, dump: string? }
+function M.target(source)
+  if source.dump then return { dumpFilePath = source.dump }, {} end
+  return { pid = source.process.pid, startTicks = tostring(source.process.start_time or 0) }, { attach = source.process.pid }
+end
+
+return M

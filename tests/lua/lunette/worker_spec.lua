@@ -1,0 +1,76 @@
+-- SPDX-License-Identifier: MIT
+-- Jobs in worker processes: however they end, the call says so and nothing stays behind.
+local fs = require("lunette.fs")
+local loop = require("lunette.loop")
+local memory = require("lunette.memory")
+local worker = require("lunette.worker")
+
+local function run(args, options) return worker.json(nil, "selftest", args, options) end
+
+describe("lunette.worker #unit", function()
+  it("hands over arguments and result unchanged", function()
+    local text = "häl\"lo \u{1F600}\n" .. ("x"):rep(100000)
+    assert.same({ what = text, number = -42 }, run { how = "echo", what = text, number = -42, nested = { a = { 1, { 2 } } } })
+  end)
+
+  it("hands over the error of a job", function()
+    local result, err = run { how = "error", what = "a thing" }
+    assert.is_nil(result)
+    assert.same({ "NotFound", "nothing of \"a thing\" is here" }, { err.kind, err.message })
+  end)
+
+  it("says what a worker was at when it crashed", function()
+    local _, err = run { how = "crash" }
+    assert.equal("Internal", err.kind)
+    assert.matches("crashed %(Aborted%) while it was being crash", err.message)
+  end)
+
+  it("ends a worker that takes too long", function()
+    local _, err = run({ how = "hang" }, { timeout_ms = 200 })
+    assert.equal("Timeout", err.kind)
+    assert.matches("after 200 ms", err.message)
+  end)
+
+  it("ends a worker that takes too much processor", function()
+    local _, err = run { how = "spin", cpuMs = 1 }
+    assert.equal("Timeout", err.kind)
+  end)
+
+  it("bounds a worker's memory", function()
+    if os.getenv("ASAN_OPTIONS") then pending("no such limit under the address sanitizer") end
+    local _, err = run { how = "memory", memoryMax = 128 << 20 }
+    assert.equal("OutOfMemory", err.kind)
+  end)
+
+  it("says that there is no such job", function()
+    local result, err = worker.run(nil, "no-such-job", {})
+    assert.is_nil(result)
+    assert.matches("code 2", err.message)
+  end)
+
+  it("tells how far it is, and kills what is let go", function()
+    local job = assert(memory.start { job = "selftest", args = [[{"how":"hang"}]] })
+    local now = assert(job:progress(60000))
+    assert.same({ 0.5, "being hang" }, { now.fraction, now.text })
+    local pid = job.pid
+    assert.is_truthy(fs.stat("/proc/" .. pid))
+    job:close()
+    for _ = 1, 600 do
+      if not fs.stat("/proc/" .. pid) then break end
+      loop.sleep_ms(100)
+    end
+    assert.is_nil((fs.stat("/proc/" .. pid)))
+    local _, err = job:wait()
+    assert.equal("Cancelled", err.kind)
+  end)
+
+  it("gives the whole result, or says that it is too large", function()
+    local result <close> = assert(worker.run(nil, "selftest", { how = "echo", what = "abc" }))
+    assert.equal(#result:text(), result:size())
+    local text, err = result:text(3)
+    assert.is_nil(text)
+    assert.equal("LimitExceeded", err.kind)
+    result:close()
+    assert.has_error(function() result:size() end)
+  end)
+end)
