@@ -51,6 +51,9 @@ int luaopen_lunette_profile(lua_State *L);
 #ifdef LUNETTE_HAVE_GRAPH
 int luaopen_lunette_graph(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_ONCPU
+int luaopen_lunette_oncpu(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_EVENTS
 int luaopen_lunette_events(lua_State *L);
 #endif
@@ -89,6 +92,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #endif
 #ifdef LUNETTE_HAVE_GRAPH
                                       {"lunette.graph", luaopen_lunette_graph},
+#endif
+#ifdef LUNETTE_HAVE_ONCPU
+                                      {"lunette.oncpu", luaopen_lunette_oncpu},
 #endif
 #ifdef LUNETTE_HAVE_CLR
                                       {"lunette.clr", luaopen_lunette_clr},

@@ -29,6 +29,8 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field bridge BridgeWindow?   of a session over the bridge from DiagnosticSource
 ---@field priced boolean?        measure what it costs, though it has no program
 ---@field stop_ms integer?        how long it may take to drain; default STOP_MS
+---@field opened? fun()         when the session is open and the window begins
+---@field closing? fun()        at the window's end, before the session is stopped; it may wait
 ---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
 
 ---@class WindowResult
@@ -130,10 +132,12 @@ function M.run(ctx, spec)
   local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
 
   local beside <close> = spec.beside and spec.beside(source) or nil
+  if spec.opened then spec.opened() end
   local ended, err = read(source, spec, started_ms)
   if not ended then return nil, err end
   local elapsed = loop.now_ms() - started_ms
   if meter then meter:window_end() end
+  if spec.closing then spec.closing() end
   local summary
   local stopped_ns = loop.now_ns()
   if bridge then bridge:stopping() end

@@ -69,6 +69,9 @@ function profile.providers(options) end
 ---@return { samples: integer, stacks: integer, threads: integer, memory: integer, ended: boolean }
 function builder:progress() end
 
+--- No stream will come: the samples that others added are all. Without effect once a stream has taken the builder.
+function builder:finish() end
+
 --- The call tree, once, after the end of the stream. Waits.
 ---@return LunetteProfile? artifact, LunetteErr? err
 function builder:build() end

@@ -35,11 +35,6 @@ end
 
 --- What this build has not, as an error; nil when the call can run.
 function M.missing(args)
-  if args.cpuBackend == "Os" then
-    return errors.not_supported("cpuBackend=Os is not available: this build does not sample from the kernel (perf_event_open). "
-      .. "cpuBackend=EventPipe samples the stacks of managed threads.",
-      { hints.new("collect_sample", "Sample the stacks of managed threads.", { kind = "cpu", cpuBackend = "EventPipe" }, "high") })
-  end
   if args.resolveMethodInstantiations then
     return errors.not_supported("resolveMethodInstantiations is not available: this build does not attach for closed generic signatures. "
       .. "Leave it out; open generic methods are named.", {})
@@ -47,23 +42,41 @@ function M.missing(args)
   return nil
 end
 
+--- Whether the kernel takes the samples of a process.
+---@param process TargetProcess?
+---@param chosen "Automatic"|"EventPipe"|"Os"
+function M.is_os(process, chosen)
+  return process ~= nil and (chosen == "Os" or chosen == "Automatic" and process.digest.runtime == "NativeAot")
+end
+
 --- Why the samples of EventPipe cannot be had of a process, as an error; nil when they can.
 ---@param process TargetProcess
----@param chosen "Automatic"|"EventPipe"
+---@param chosen "Automatic"|"EventPipe"|"Os"
 function M.unfit(process, chosen)
-  if process.digest.runtime ~= "NativeAot" then return nil end
+  if process.digest.runtime ~= "NativeAot" or chosen ~= "EventPipe" then return nil end
   local pid = process.pid
-  local next_steps = {
-    hints.new("inspect_process", "See what can be collected from it.", { view = "capabilities", processId = pid }, "high"),
-    hints.new("collect_events", "Counters work where EventSourceSupport is built in.", { kind = "counters", processId = pid }),
+  return errors.new("UnsupportedRuntime", ("Process %d is compiled ahead of time (NativeAOT): its runtime gives no stacks of managed "
+    .. "methods. Only samples of the kernel (cpuBackend=Os) can tell, and no other source is taken in their place."):format(pid),
+    { detail = "NativeAot", process_id = pid, hints = {
+      hints.new("collect_sample", "Sample from the kernel.", { kind = "cpu", cpuBackend = "Os", processId = pid }, "high"),
+      hints.new("inspect_process", "See what can be collected from it.", { view = "capabilities", processId = pid }),
+      hints.new("collect_events", "Counters work where EventSourceSupport is built in.", { kind = "counters", processId = pid }),
+    } })
+end
+
+--- An error of the kernel's samples with what else can be done.
+---@param err table
+---@param process TargetProcess
+function M.refused(err, process)
+  local list = {
+    hints.new("inspect_process", "See which setting or capability is missing.", { view = "preflight", processId = process.pid }, "high"),
   }
-  if chosen == "EventPipe" then
-    return errors.new("UnsupportedRuntime", ("Process %d is compiled ahead of time (NativeAOT): its runtime gives no stacks of managed "
-      .. "methods. Only samples of the kernel (cpuBackend=Os) can tell, and no other source is taken in their place."):format(pid),
-      { detail = "NativeAot", process_id = pid, hints = next_steps })
+  if process.digest.runtime ~= "NativeAot" then
+    list[2] = hints.new("collect_sample", "Sample where managed threads stand instead, which is other evidence.",
+      { kind = "cpu", cpuBackend = "EventPipe", processId = process.pid })
   end
-  return errors.not_supported(("Process %d is compiled ahead of time (NativeAOT), so its CPU samples come from the kernel "
-    .. "(perf_event_open), which this build does not read."):format(pid), next_steps)
+  local text = err.hint and err.hint ~= "" and ("%s. %s"):format(err.message, err.hint) or err.message
+  return errors.new(err.kind, text, { detail = err.detail, process_id = process.pid, hints = list })
 end
 
 return M

@@ -10,6 +10,7 @@ local json = require("lunette.json")
 local leaders = lazy("samplers.leaders")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
+local oncpu = lazy("samplers.oncpu")
 local resource = lazy("samplers.resource")
 local sources = lazy("samplers.sources")
 local symbol_path = lazy("samplers.symbol_path")
@@ -66,7 +67,31 @@ local function keep_trace(artifact, trace, problem)
   trace:discard()
 end
 
+-- Where threads run, by the kernel.
+local function collect_os(ctx, source, args)
+  local artifact, phases = oncpu.run(ctx, source, args)
+  if not artifact then
+    local err = phases
+    return nil, (err.kind == "PermissionDenied" or err.kind == "NotSupported") and backend.refused(err, source.process) or err
+  end
+  local info = artifact.info
+  if info.samples == 0 then
+    artifact.notes[#artifact.notes + 1] = "NoSamples: no thread of the process ran: it waits, or the window was very short. "
+      .. "collect_sample(kind=off_cpu) tells what it waits for."
+  elseif info.unresolved > 0 then
+    artifact.notes[#artifact.notes + 1] = ("Unresolved: %d of %d samples have a leaf without a name; they count as running all the same.")
+      :format(info.unresolved, info.samples)
+  end
+  local ranked = loop.now_ns()
+  artifact.hotspots = artifact.profile:top_methods { top = args.topN, rank_by = "inclusive" }
+  artifact.symbol_source = oncpu.symbol_source(artifact)
+  artifact.phases = phases_of(phases, since(ranked), sources.add(ctx, artifact, args, source.process), true)
+  artifact.signals_resource, artifact.total_ms = resource.signals, since(args.asked_ns)
+  return artifact
+end
+
 local function collect(ctx, source, args)
+  if backend.is_os(source.process, args.cpuBackend) then return collect_os(ctx, source, args) end
   local live, trace = source.process, nil
   if args.exportTrace and live then
     local err
@@ -110,12 +135,29 @@ local function inline(artifact, args)
   return setmetatable({
     processId = artifact.process_id, startedAt = numbers.iso(artifact.started_unix_ms), duration = numbers.timespan(artifact.duration_ms),
     totalSamples = artifact.info.samples, evidence = wire.evidence(artifact), selfSamples = wire.split(artifact.info),
-    timings = timings(artifact), topHotspots = rows, exportedTracePath = artifact.trace_path, notes = json.array(artifact.notes),
-    cost = artifact.cost,
+    timings = timings(artifact), topHotspots = rows, symbolSource = artifact.symbol_source, exportedTracePath = artifact.trace_path,
+    notes = json.array(artifact.notes), cost = artifact.cost,
   }, ORDER)
 end
 
+-- Samples of the kernel: each is a moment in which a thread ran.
+local function sentence_os(artifact)
+  local info, rows = artifact.info, leaders.of(artifact, 1)
+  if info.samples == 0 then
+    return ("Process %d: no thread ran at any of the samples in %.1f s."):format(artifact.process_id, artifact.duration_ms / 1000)
+  end
+  local seconds = artifact.duration_ms / 1000
+  local cores = (info.thread_ns or 0) / 1e9 / math.max(seconds, 0.001)
+  local leader = rows[1] and (" Most of its own: %s (%.1f %%)."):format(event_names.spoken(rows[1].method),
+    100 * leaders.busy(rows[1]) / info.samples) or ""
+  local few = info.samples < FEW_MS and " So few say little: take a longer window." or ""
+  local kernel = 100 * artifact.sampling.in_kernel / info.samples
+  return ("Process %d: %d on-CPU samples of %d threads in %.1f s, which is %.2f cores' worth of running; %.0f %% in the kernel.%s%s")
+    :format(artifact.process_id, info.samples, info.threads, seconds, cores, kernel, leader, few)
+end
+
 local function sentence(artifact, source)
+  if artifact.sampling then return sentence_os(artifact) end
   local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
   local info, rows, by_reason = artifact.info, leaders.of(artifact, 1)
   if info.samples == 0 then return ("%s: no stack was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
@@ -140,7 +182,7 @@ end
 
 local branch <const> = collector.branch {
   tool = "collect_sample", kind = "cpu", handle = "cpu-sample", data_field = "cpu", payload = "CpuSample",
-  description = "Stack samples of all threads with managed code, about one a millisecond each.",
+  description = "Stack samples: where managed threads stand (EventPipe), or where all threads run (Os; NativeAOT by default).",
   risk = function(_, args)
     return (args.cpuBackend == "Os" or args.resolveMethodInstantiations) and backend.HIGH or backend.MODERATE
   end,

@@ -30,6 +30,8 @@ struct pf_use {
 
 static void builder_free(profile_builder *b)
 {
+    if (b->resolve_release) b->resolve_release(b->resolve_arg);
+    pthread_mutex_destroy(&b->lock);
     pf_store_fini(&b->store);
     clr_methods_free(b->methods);
     clr_il_maps_free(b->il_maps);
@@ -333,6 +335,7 @@ static void tap_event(nt_tap *t, void *use, const nt_reader *r, const nt_event *
 {
     profile_builder *b = of_tap(t);
     const pf_use *u = use;
+    pthread_mutex_lock(&b->lock);
     switch (u->of) {
     case OF_METHODS: take_method(b, u, ev); break;
     case OF_IL: take_il_map(b, u, ev); break;
@@ -340,6 +343,7 @@ static void tap_event(nt_tap *t, void *use, const nt_reader *r, const nt_event *
     case OF_TICK:
     case OF_DRAWN: take_allocation(b, u, r, ev); break;
     }
+    pthread_mutex_unlock(&b->lock);
 }
 
 static void tap_end(nt_tap *t, const nt_reader *r)
@@ -368,6 +372,7 @@ profile_builder *profile_builder_new(const profile_cfg *cfg, err *e)
     profile_builder *b = mem_calloc(1, sizeof *b);
     if (!b) goto failed;
     atomic_init(&b->refs, 1);
+    pthread_mutex_init(&b->lock, NULL);
     b->tap.ops = &tap_ops;
     b->cfg = *cfg;
     b->thread_index = PF_NONE;
@@ -396,11 +401,20 @@ void profile_progress_of(const profile_builder *b, profile_progress *out)
 
 void profile_set_resolver(profile_builder *b, profile_resolve_fn fn, void *arg)
 {
-    b->resolve = fn;
-    b->resolve_arg = arg;
+    profile_own_resolver(b, fn, arg, NULL);
 }
 
-bool profile_add(profile_builder *b, const profile_sample *s)
+void profile_own_resolver(profile_builder *b, profile_resolve_fn fn, void *arg, void (*release)(void *arg))
+{
+    if (b->resolve_release) b->resolve_release(b->resolve_arg);
+    b->resolve = fn;
+    b->resolve_arg = arg;
+    b->resolve_release = release;
+}
+
+void profile_builder_end(profile_builder *b) { atomic_store(&b->ended, true); }
+
+static bool add(profile_builder *b, const profile_sample *s)
 {
     if (s->weight > WEIGHT_MAX - b->store.weight) {
         b->bad++;
@@ -422,4 +436,12 @@ bool profile_add(profile_builder *b, const profile_sample *s)
     if (s->weight) b->store.weighted = true;
     if (s->state != PROFILE_UNKNOWN) b->store.states = true;
     return count(b, step, s->thread, what, s->samples, s->weight, s->time) != PF_NONE && step != PF_NONE;
+}
+
+bool profile_add(profile_builder *b, const profile_sample *s)
+{
+    pthread_mutex_lock(&b->lock);
+    bool kept = add(b, s);
+    pthread_mutex_unlock(&b->lock);
+    return kept;
 }

@@ -290,11 +290,11 @@ static void set_body(address *a, const clr_method *m)
 }
 
 /* The frame of an address that no managed method is at. */
-static uint32_t foreign_frame(pf_namer *w, uint64_t ip, int64_t ts)
+static uint32_t foreign_frame(pf_namer *w, uint64_t ip, bool exact, int64_t ts)
 {
     profile_name name = {0};
     const profile_builder *b = w->b;
-    if (b->resolve && b->resolve(b->resolve_arg, ip, ts, &name) && name.method.n)
+    if (b->resolve && b->resolve(b->resolve_arg, exact || ip == 0 ? ip : ip - 1, ts, &name) && name.method.n)
         return symbol_frame(w, ip, name.module, name.method, name.kernel);
     return unresolved_frame(w, ip);
 }
@@ -322,7 +322,7 @@ static uint32_t see(pf_namer *w, const pf_step *s)
         frame = managed_frame(w, &m);
         set_body(&w->addresses[at], &m);
     } else {
-        frame = foreign_frame(w, s->ip, INT64_MAX);
+        frame = foreign_frame(w, s->ip, s->exact, INT64_MAX);
     }
     w->addresses[at].frame = frame;
     return frame == PF_NONE ? PF_NONE : at;
@@ -343,7 +343,7 @@ static uint32_t at_times(pf_namer *w, const pf_step *s, int64_t first, int64_t l
     uint32_t frame = known ? managed_frame(w, &m) : PF_NONE;
     if (known && last != first && (!method_at(w, s->ip, s->exact, last, &later) || managed_frame(w, &later) != frame))
         known = false;
-    if (!known) frame = foreign_frame(w, s->ip, first);
+    if (!known) frame = foreign_frame(w, s->ip, s->exact, first);
     if (frame == PF_NONE) return PF_NONE;
     bool made;
     uint32_t at = address_at(w, s->ip, s->exact, frame + 1, &made);

@@ -65,7 +65,8 @@ typedef struct profile_progress {
 } profile_progress;
 void profile_progress_of(const profile_builder *b, profile_progress *out); /* any thread, at any time */
 
-/* ---- samples of somebody else (one thread at a time, instead of a stream) -----------------------------------------
+/* ---- samples of somebody else (one thread at a time), instead of a stream's or beside a stream that brings the names
+ * of methods. Whatever is added comes before the stream's rundown. ----
  */
 
 /* A frame whose name is known already, as an address for profile_sample.ips. UINT64_MAX: no room. */
@@ -84,7 +85,8 @@ typedef struct profile_sample {
 } profile_sample;
 /* False: dropped (counted). */
 bool profile_add(profile_builder *b, const profile_sample *s);
-/* The names of addresses that the map of methods does not know; asked while the tree is built. Borrowed, as arg, until
+/* The names of addresses that the map of methods does not know (of a return address the one before it); asked while the
+ * tree is built. Borrowed, as arg, until
  * then. module and method may be empty: then the frame is shown by its address. */
 typedef struct profile_name {
     slice module, method;
@@ -92,6 +94,10 @@ typedef struct profile_name {
 } profile_name;
 typedef bool (*profile_resolve_fn)(void *arg, uint64_t ip, int64_t time, profile_name *out);
 void profile_set_resolver(profile_builder *b, profile_resolve_fn fn, void *arg);
+/* The same, and release(arg) when the builder goes. */
+void profile_own_resolver(profile_builder *b, profile_resolve_fn fn, void *arg, void (*release)(void *arg));
+/* No stream will come: what was added is all. */
+void profile_builder_end(profile_builder *b);
 /* The map that names managed frames; fed by the tap, or by whoever adds samples. Borrowed. */
 clr_methods *profile_builder_methods(profile_builder *b);
 

@@ -136,6 +136,7 @@ typedef struct pf_use pf_use; /* what the builder knows of a kind of event */
 struct profile_builder {
     nt_tap tap; /* first */
     atomic_uint refs;
+    pthread_mutex_t lock; /* events of a stream and samples of somebody else may come on two threads */
     profile_cfg cfg;
     arena a; /* texts of waits, uses */
     pf_wait_rule *waits;
@@ -154,6 +155,7 @@ struct profile_builder {
     uint64_t bad;
     profile_resolve_fn resolve;
     void *resolve_arg;
+    void (*resolve_release)(void *arg);
     bool have_trace, built;
     bool in_ticks; /* weights are, by the stream's clock */
     nt_trace trace;

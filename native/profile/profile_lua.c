@@ -193,6 +193,13 @@ static int l_builder_close(lua_State *L)
     return 0;
 }
 
+profile_builder *profile_lua__builder(lua_State *L, int idx)
+{
+    builder_box *x = luaL_checkudata(L, idx, TAP_TYPE);
+    if (!x->b) luaL_argerror(L, idx, "the builder is closed");
+    return x->b;
+}
+
 static builder_box *check_builder(lua_State *L)
 {
     builder_box *x = luaL_checkudata(L, 1, BUILDER_TYPE);
@@ -218,6 +225,15 @@ static int l_progress(lua_State *L)
     lua_pushboolean(L, g.ended);
     lua_setfield(L, -2, "ended");
     return 1;
+}
+
+/* builder:finish(): what was added is all, no stream will come. */
+static int l_finish(lua_State *L)
+{
+    builder_box *x = check_builder(L);
+    if (!x->used) profile_builder_end(x->b);
+    x->used = true;
+    return 0;
 }
 
 /* builder:build() */
@@ -350,7 +366,7 @@ int luaopen_lunette_profile(lua_State *L)
     static const luaL_Reg builder_meta[] = {
         {"__gc", l_builder_close}, {"__close", l_builder_close}, {TAP_FIELD, l_builder_close}, {NULL, NULL}};
     static const luaL_Reg builder_methods[] = {
-        {"progress", l_progress}, {"build", l_build}, {"close", l_builder_close}, {NULL, NULL}};
+        {"progress", l_progress}, {"finish", l_finish}, {"build", l_build}, {"close", l_builder_close}, {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"info", profile_lua__info},
                                        {"frame", profile_lua__frame},

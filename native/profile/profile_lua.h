@@ -15,6 +15,9 @@ void profile_lua__push(lua_State *L, profile *p);
 /* The profile at an index; a Lua error when it is none or closed. */
 profile *profile_lua__check(lua_State *L, int idx);
 
+/* The builder at an index, borrowed; a Lua error when it is none, or closed. */
+profile_builder *profile_lua__builder(lua_State *L, int idx);
+
 /* A userdata that frees what is put into it, so that a throwing table leaks nothing. */
 #define GUARD_SLOTS 3
 typedef struct guard {

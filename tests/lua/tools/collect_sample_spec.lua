@@ -4,6 +4,7 @@ local args = require("lunette.args")
 local collect_sample = require("tools.collect_sample")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
+local oncpu = require("lunette.oncpu")
 local process = require("lunette.process")
 local sampled = require("support.sampled")
 local schema = require("lunette.schema")
@@ -39,6 +40,17 @@ local function stand_in(runtime)
       canCollectGcDump = false } }
   end
   return setmetatable({}, { __close = function() process.resolve = resolve end })
+end
+
+-- The kernel says no: how often it was asked.
+local function refusing(kind)
+  local open = oncpu.open
+  local asked = { n = 0, close = function() oncpu.open = open end }
+  oncpu.open = function()
+    asked.n = asked.n + 1
+    return nil, errors.new(kind, "the kernel refuses the CPU clock", { hint = "sudo sysctl kernel.perf_event_paranoid=1" })
+  end
+  return asked
 end
 
 describe("collect_sample, common", function()
@@ -115,15 +127,20 @@ describe("collect_sample, the processor", function()
     refused({ depth = "Deep" }, "depth")
   end)
 
-  it("says at once that it does not sample from the kernel, and never takes EventPipe in its place", function()
-    for _, arguments in ipairs { { cpuBackend = "Os" }, { cpuBackend = "Os", processId = 4711 } } do
-      local envelope = sampled.call(arguments)
-      assert.same({ "NotSupported", "high" }, { envelope.error.kind, envelope.safety.riskLevel })
-      assert.matches("does not sample from the kernel", envelope.error.message, 1, true)
-      assert.is_nil(envelope.data)
-      assert.is_nil(envelope.safetyApproval) -- nobody is asked to approve what cannot run
-    end
-    local envelope = sampled.call({ resolveMethodInstantiations = true })
+  it("asks before it samples from the kernel, and never takes EventPipe in its place", function()
+    local _ <close>, asked <const> = stand_in("CoreClr"), refusing("PermissionDenied")
+    local envelope = sampled.call({ cpuBackend = "Os", processId = 4711 })
+    assert.equal("high", envelope.safety.riskLevel)
+    assert.is_table(envelope.safetyApproval)
+    assert.equal(0, asked.n)
+    envelope = sampled.call(envelope.hints[1].suggestedArguments)
+    assert.same({ "PermissionDenied", 1 }, { envelope.error.kind, asked.n })
+    assert.matches("sysctl kernel.perf_event_paranoid", envelope.error.message, 1, true)
+    assert.is_nil(envelope.data)
+    assert.same({ "EventPipe", "preflight" }, -- which of them this spec's server has, goes first
+      { envelope.hints[1].suggestedArguments.cpuBackend, envelope.hints[2].suggestedArguments.view })
+    asked.close()
+    envelope = sampled.call({ resolveMethodInstantiations = true })
     assert.same({ "NotSupported", "high" }, { envelope.error.kind, envelope.safety.riskLevel })
   end)
 
@@ -137,10 +154,11 @@ describe("collect_sample, the processor", function()
     local _ <close> = stand_in("NativeAot")
     local envelope = sampled.call({ processId = 4711, cpuBackend = "EventPipe" })
     assert.same({ "UnsupportedRuntime", "NativeAot" }, { envelope.error.kind, envelope.error.detail })
+    assert.equal("Os", envelope.hints[1].suggestedArguments.cpuBackend)
+    local asked <const> = refusing("NotSupported")
     envelope = sampled.call({ processId = 4711 })
-    assert.equal("NotSupported", envelope.error.kind)
-    assert.matches("samples come from the kernel", envelope.error.message, 1, true)
-    assert.same({ "inspect_process", "capabilities" }, { envelope.hints[1].nextTool, envelope.hints[1].suggestedArguments.view })
+    asked.close()
+    assert.same({ "NotSupported", 1, 1 }, { envelope.error.kind, asked.n, #envelope.hints })
   end)
 
   it("refuses a symbol server that is not allowed before anything is looked at, also for off_cpu", function()
