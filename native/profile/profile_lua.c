@@ -195,7 +195,7 @@ static int l_builder_close(lua_State *L)
 
 profile_builder *profile_lua__builder(lua_State *L, int idx)
 {
-    builder_box *x = luaL_checkudata(L, idx, TAP_TYPE);
+    builder_box *x = luaL_checkudata(L, idx, BUILDER_TYPE);
     if (!x->b) luaL_argerror(L, idx, "the builder is closed");
     return x->b;
 }
