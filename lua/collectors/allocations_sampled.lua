@@ -3,16 +3,14 @@
 -- .NET 10 and later take (one in 102,400 bytes; see allocations_sampled/estimate.lua).
 local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
-local errors = require("lunette.errors")
 local estimate = lazy("collectors.allocations_sampled.estimate")
 local event_names = require("collectors.event_names")
-local hints = require("lunette.hints")
 local measured = require("collectors.measured")
 local probe = require("lunette.probe")
+local runtimes = lazy("collectors.allocations_sampled.runtimes")
 local signal = require("lunette.signal")
 local wire = lazy("collectors.allocations_sampled.wire")
 
-local SINCE <const> = 10            -- first major version that samples
 local INLINE <const> = { Summary = { types = 10, sites = 8 }, Detail = { types = 50, sites = 25 }, Raw = { types = 50, sites = 25 } }
 local UNKNOWN <const> = "<unknown>"
 local BY_TYPE <const> = "allocations.by-type" -- the signal that says how many samples are few
@@ -98,25 +96,9 @@ local function add_notes(artifact, result, live)
   end
 end
 
-local function unsupported(process)
-  local version = (process.record or {}).runtimeVersion or ""
-  local major = tonumber(version:match("^(%d+)%."))
-  if not major or major >= SINCE then return nil end
-  local pid = process.pid
-  return errors.new("UnsupportedRuntime", ("Process %d runs .NET %s, which takes no random samples of allocations: they exist since "
-    .. ".NET %d. Use the allocation ticks (collect_sample kind=allocation), or the allocation rate (kind=runtime-metrics).")
-    :format(pid, version, SINCE), {
-    detail = version, process_id = pid, hints = {
-      hints.new("collect_sample", "Allocation ticks: a sample about every 100 KB, by type and stack.",
-        { kind = "allocation", processId = pid }, "high"),
-      hints.new("collect_events", "How much is allocated a second.", { kind = "runtime-metrics", processId = pid }),
-    },
-  })
-end
-
 local function collect(ctx, from, args)
   local live = from.process
-  local err = live and unsupported(live)
+  local err = live and runtimes.unsupported(live)
   if err then return nil, err end
   local result
   result, err = probe.run(ctx, PROGRAM, {

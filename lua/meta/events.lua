@@ -88,6 +88,11 @@ function Source:result() end
 ---@return boolean
 function Source:finished() end
 
+--- When bytes of a live session came last, by the clock of loop.now_ns; nil: none came.
+---@return integer?
+---@nodiscard
+function Source:arrived_ns() end
+
 --- At once; also `<close>`.
 function Source:close() end
 

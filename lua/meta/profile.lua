@@ -62,7 +62,9 @@ local artifact = {}
 function profile.new(options) end
 
 --- What a live session has to enable.
----@param options { kind?: "cpu"|"allocation", sampled?: boolean }
+--- `loads`: every load of a method with its name, and first uses of precompiled methods, for a session without a rundown; `il`: with IL
+--- maps.
+---@param options { kind?: "cpu"|"allocation", sampled?: boolean, loads?: boolean, il?: boolean }
 ---@return LunetteProvider[]
 function profile.providers(options) end
 
@@ -71,6 +73,15 @@ function builder:progress() end
 
 --- No stream will come: the samples that others added are all. Without effect once a stream has taken the builder.
 function builder:finish() end
+
+--- Another session's events name the methods of this one: give it to events.open as `tap`.
+---@return LunetteProfileBuilder names
+function builder:names() end
+
+--- Addresses of the stacks that have no name, once the stream has ended, and how many of them are code of precompiled methods that began to
+--- be used in the window. Waits.
+---@return integer? unknown, integer|LunetteErr begun
+function builder:unnamed() end
 
 --- The call tree, once, after the end of the stream. Waits.
 ---@return LunetteProfile? artifact, LunetteErr? err

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- allocation: what is allocated and where, from the ticks that the runtime gives about each 100 KB.
+-- allocation: what is allocated and where, from the ticks that the runtime gives about each 100 KB, or, of .NET 10 and when asked for, from
+-- its random samples of objects.
 local lazy = require("lunette.lazy")
 local allocated = lazy("samplers.allocated")
 local capture = lazy("samplers.capture")
@@ -7,6 +8,7 @@ local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
 local json = require("lunette.json")
 local numbers = require("lunette.numbers")
+local runtimes = lazy("collectors.allocations_sampled.runtimes")
 local sources = lazy("samplers.sources")
 
 local TOP <const> = 25
@@ -16,7 +18,19 @@ local ORDER <const> = { __order = {
   "processId", "startedAt", "duration", "totalEvents", "totalBytes", "topByBytes", "topByCount", "topBySite", "notes", "cost",
 } }
 
-local function add_notes(artifact, live)
+local function sampled_notes(artifact, live)
+  local notes, info = artifact.notes, artifact.info
+  if info.samples == 0 then
+    notes[#notes + 1] = live and "NoSamples: the runtime draws one byte in 102,400, and none of the window was drawn."
+      or "NoSamples: the recording has no AllocationSampled event: it was made without keyword 0x80000000000, or before .NET 10."
+    return
+  end
+  notes[#notes + 1] = "Sampled: events are drawn objects (one byte in 102,400 is drawn), bytes what they stand for; "
+    .. 'collect_events(kind="allocations-sampled") gives bounds too.'
+  if info.samples < FEW then notes[#notes + 1] = "FewSamples: so few of them say little of types and call sites." end
+end
+
+local function tick_notes(artifact, live)
   local notes, info = artifact.notes, artifact.info
   if info.samples == 0 then
     notes[#notes + 1] = live and "NoTicks: the runtime tells of about each 100 KB that is allocated, and none was full within the window."
@@ -24,6 +38,11 @@ local function add_notes(artifact, live)
   elseif info.samples < FEW then
     notes[#notes + 1] = "FewTicks: one tick stands for about 100 KB, so few of them say little of types and call sites."
   end
+end
+
+local function add_notes(artifact, live)
+  local notes, info = artifact.notes, artifact.info
+  if artifact.sampled then sampled_notes(artifact, live) else tick_notes(artifact, live) end
   if info.samples > 0 and not artifact.named then
     notes[#notes + 1] = "NoNames: this runtime (NativeAOT) tells neither the types nor the methods of its allocations."
   end
@@ -31,8 +50,13 @@ end
 
 local function collect(ctx, source, args)
   local live = source.process
-  local artifact, err = capture.run(ctx, source, args, { kind = "allocation", message = "Sampling allocations", save_to = args.save_to })
+  local old = args.sampled and live and runtimes.unsupported(live)
+  if old then return nil, old end
+  local artifact, err = capture.run(ctx, source, args, {
+    kind = "allocation", sampled = args.sampled, message = "Sampling allocations", save_to = args.save_to,
+  })
   if not artifact then return nil, err end
+  artifact.sampled = args.sampled
   allocated.add(artifact)
   sources.modules(artifact, live)
   add_notes(artifact, live)
@@ -52,10 +76,13 @@ end
 local function sentence(artifact, source)
   local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
   local info, seconds = artifact.info, artifact.duration_ms / 1000
+  local of = artifact.sampled and "sample" or "tick"
   if info.samples == 0 then
-    return ("%s: no allocation tick in %.1f s%s."):format(what, seconds, source.path and "" or ": less than about 100 KB were allocated")
+    return ("%s: no allocation %s in %.1f s%s."):format(what, of, seconds,
+      (source.path or artifact.sampled) and "" or ": less than about 100 KB were allocated")
   end
-  local total = ("%s allocated about %.1f MB (%d ticks) in %.1f s."):format(what, info.bytes / 1e6, info.samples, seconds)
+  local total = ("%s allocated about %.1f MB (%d %s%s) in %.1f s."):format(what, info.bytes / 1e6, info.samples, of,
+    info.samples == 1 and "" or "s", seconds)
   if not artifact.named then
     return total .. " NativeAOT tells neither types nor methods of them: take collect_sample(kind=\"cpu\") to see which code runs."
   end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- One window of samples into a profile: the session or file, the names, the phases and what they took, and what a reader should know.
 local collector = require("lunette.collector")
+local events = require("lunette.events")
 local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local profile = require("lunette.profile")
@@ -10,6 +11,8 @@ local M = {}
 
 M.BUFFER_MB = 256     -- a thousand stacks a second of each thread
 M.STOP_MS = 15000     -- the rundown of a large program: a hundred thousand methods
+M.WARM_MS = 10000     -- a younger process still loads most of its methods: names come once, at the end
+local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
 local NS_PER_MS <const> = 1e6
 
 ---@class SampleArtifact
@@ -36,15 +39,56 @@ local function since(ns) return (loop.now_ns() - ns) / NS_PER_MS end
 
 local function rundown_of(spec) return spec.il and profile.RUNDOWN_IL or profile.RUNDOWN end
 
-local function open_options(source, spec, builder)
+-- Whether names come beside the window, from a session of their own: then nothing is left to be told at its end. A stream that is kept has
+-- its names in itself, and a process that has just begun has few yet.
+local function is_beside(source, spec)
+  local process = source.process
+  if source.path or spec.save_to or not process then return false end
+  return (process.start_unix_ms or 0) + M.WARM_MS < loop.unix_ms()
+end
+
+local function open_options(source, spec, builder, beside)
   local open = { tap = builder, save_to = spec.save_to }
   if source.path then
     open.path = source.path
   else
-    open.pid, open.buffer_mb, open.rundown = source.process.pid, M.BUFFER_MB, rundown_of(spec)
-    open.providers = profile.providers { kind = spec.kind, sampled = spec.sampled, il = spec.il }
+    open.pid, open.buffer_mb = source.process.pid, M.BUFFER_MB
+    open.rundown = not beside and rundown_of(spec)
+    open.providers = profile.providers { kind = spec.kind, sampled = spec.sampled, il = spec.il, loads = beside }
   end
   return open
+end
+
+-- A session of which only the rundown counts: the names of what is loaded. True when it came to its end.
+local function take_names(source, spec, builder)
+  local naming <close> = events.open {
+    pid = source.process.pid, providers = { { name = RUNTIME, keywords = 0, level = 1 } }, rundown = rundown_of(spec),
+    tap = builder:names(), buffer_mb = M.BUFFER_MB,
+  }
+  local summary = naming and naming:stop(M.STOP_MS)
+  return summary ~= nil and summary.complete and summary.lost == 0
+end
+
+local Naming = {}
+Naming.__index = Naming
+function Naming:settle() self.complete = self.task:await(M.STOP_MS) == true end
+function Naming:__close() self.task:cancel("the window is over") end
+
+local function names_beside(source, spec, builder, made)
+  return function()
+    made.naming = setmetatable({ task = loop.spawn(function() return take_names(source, spec, builder) end) }, Naming)
+    return made.naming
+  end
+end
+
+-- Names that came beside the window miss precompiled methods that were first used later, and what was lost: those are told now, if they
+-- are on a stack.
+local function complete_names(source, spec, builder, made, done)
+  if not made.naming or done.ended == "stream-end" then return end
+  local unknown, begun = builder:unnamed()
+  if not unknown then return end
+  local whole = made.naming.complete and (done.summary.lost or 0) == 0
+  if begun > 0 or (unknown > 0 and not whole) then take_names(source, spec, builder) end
 end
 
 -- What the profile could not do.
@@ -74,8 +118,10 @@ end
 function M.run(ctx, source, args, spec)
   local builder, err = profile.new { kind = spec.kind, waits = spec.waits, sampled = spec.sampled }
   if not builder then return nil, err end
+  local beside, made = is_beside(source, spec), {}
   local run = {
-    open = open_options(source, spec, builder), duration_ms = not source.path and args.durationSeconds * 1000 or nil,
+    open = open_options(source, spec, builder, beside), beside = beside and names_beside(source, spec, builder, made) or nil,
+    on_beat = true, duration_ms = not source.path and args.durationSeconds * 1000 or nil,
     on_event = function() end, message = spec.message, process = source.process, priced = true, stop_ms = M.STOP_MS,
   }
   local done
@@ -84,6 +130,7 @@ function M.run(ctx, source, args, spec)
   local empty = source.path and collector.empty_recording(source.path, done.summary)
   if empty then return nil, empty end
   local began = loop.now_ns()
+  complete_names(source, spec, builder, made, done)
   local built
   built, err = builder:build()
   if not built then return nil, err end

@@ -165,8 +165,9 @@ local function sentence(artifact, source)
     by_reason[1] and by_reason[1].reason or "?") or " None of them at a known wait."
   local leader = rows[1] and (" Beside waits most often seen: %s (%.1f %%)."):format(event_names.spoken(rows[1].method),
     100 * leaders.busy(rows[1]) / info.samples) or ""
-  return ("%s: %d stack samples of %d threads in %.1f s; they tell where threads stand, not whether they ran.%s%s%s"):format(what,
-    info.samples, info.threads, artifact.duration_ms / 1000, waiting, leader,
+  local s = { info.samples == 1 and "" or "s", info.threads == 1 and "" or "s" }
+  return ("%s: %d stack sample%s of %d thread%s in %.1f s; they tell where threads stand, not whether they ran.%s%s%s"):format(what,
+    info.samples, s[1], info.threads, s[2], artifact.duration_ms / 1000, waiting, leader,
     info.samples < FEW_MS and " So few say little: take a longer window." or "")
 end
 

@@ -43,6 +43,10 @@ return tool {
       "exportTrace", "bool", default = false, applies_to = CPU, refused_for = PARAMS, excludes = { "traceFilePath" },
       note = "Keep the .nettrace for get_bytes.",
     },
+    {
+      "sampled", "bool", default = false, applies_to = { "allocation" }, refused_for = PARAMS,
+      note = ".NET 10: random samples of objects, not ticks.",
+    },
     { "nativeAllocSamplePeriod", "long", default = 1000, min = 1, applies_to = { "native-alloc" }, refused_for = PARAMS },
     {
       "nativeLockContentionSamplePeriod", "long", default = 5000, min = 1, applies_to = { "native-lock-contention" }, refused_for = PARAMS,

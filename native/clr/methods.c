@@ -338,15 +338,29 @@ static int take_method(clr_methods *m, clr__row_kind kind, bool named, int64_t t
     return add_row(m, row);
 }
 
-/* R2RGetEntryPoint: the name of a precompiled method, without the size of its body. */
+/* Where the entry point stands behind three names; 0: it was not told, or there is none. */
+static uint64_t entry_of(cursor c)
+{
+    for (int i = 0; i < 3; i++)
+        (void)cursor_utf16z(&c, SIZE_MAX);
+    uint64_t entry = cursor_u64(&c);
+    return cursor_ok(&c) && entry <= UINT64_MAX - CLR_ENTRY_REACH ? entry : 0;
+}
+
+/* R2RGetEntryPoint: name and beginning of a precompiled method, without the size of its body. */
 static int take_entry_point(clr_methods *m, int64_t ts, cursor *c)
 {
     clr__row row = {.method_id = cursor_u64(c), .ts = ts};
     uint64_t have;
     if (!cursor_ok(c)) return -ERR_MALFORMED;
-    if (m->wanting && !map64_get(&m->needed, row.method_id, &have)) return 0;
+    row.start = entry_of(*c);
+    bool wanted = row.start && is_wanted(m, row.start, CLR_ENTRY_REACH);
+    if (!wanted && m->wanting && !map64_get(&m->needed, row.method_id, &have)) return 0;
     if (!read_text3(m, c, &row.text)) return cursor_ok(c) ? -ERR_LIMIT : -ERR_MALFORMED;
-    return take_name(m, row);
+    if (!wanted) return take_name(m, row);
+    row.kind = CLR__ENTRY;
+    m->entries = true;
+    return add_row(m, row);
 }
 
 int clr_methods_event(clr_methods *m, int code, const nt_event *ev)
@@ -417,16 +431,18 @@ static void give_back(clr_methods *m)
 static void drop_unwanted(clr_methods *m)
 {
     size_t kept = 0;
+    m->entries = false;
     for (size_t i = 0; i < m->n; i++) {
         clr__row r = m->rows[i];
         uint64_t have;
-        if (r.kind == CLR__NAME || !is_wanted(m, r.start, r.size)) {
+        if (r.kind == CLR__NAME || !is_wanted(m, r.start, clr__reach(&r))) {
             if (!clr__named(&r) || !map64_get(&m->needed, r.method_id, &have) || have == hash_text3(r.text)) continue;
             map64_put(&m->needed, r.method_id, hash_text3(r.text));
             r.kind = CLR__NAME;
             r.start = 0;
             r.size = 0;
         }
+        m->entries = m->entries || r.kind == CLR__ENTRY;
         m->rows[kept++] = r;
     }
     m->n = kept;

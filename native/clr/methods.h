@@ -24,11 +24,16 @@ typedef struct clr_methods clr_methods;
 #define CLR_METHODS_MAX_BYTES ((size_t)32 << 20)
 /* A longer body is no method but a damaged event: not kept, counted as dropped. */
 #define CLR_METHOD_SIZE_MAX ((uint32_t)64 << 20)
+/* So far behind the beginning of a precompiled method its code is looked for, when its end is not known. */
+#define CLR_ENTRY_REACH ((uint32_t)64 << 10)
 /* One name of an event, in UTF-8; the rest is cut off. */
 #define CLR_METHOD_NAME_MAX ((size_t)16 << 10)
 /* So many lives at one address are looked through; past it the address has no name. */
 #define CLR_METHOD_LIVES_MAX 4096
 
+/* Keyword of the runtime's provider, at level 5, that tells which precompiled methods are used for the first time: it
+ * sends no load for them. */
+#define CLR_ENTRY_POINT_KEYWORD UINT64_C(0x2000000000)
 /* The least rundown keywords that names need: Loader (module names), Jit and NGen (bodies), End (enumerate when the
  * session stops). Without Loader (0x8) a frame has its method's name but no module. */
 #define CLR_NAMES_RUNDOWN_KEYWORDS UINT64_C(0x138)
@@ -74,6 +79,10 @@ typedef struct clr_method {
 bool clr_methods_find(const clr_methods *m, uint64_t ip, int64_t ts, clr_method *out);
 /* Whether more than one method is known to have been at ip: a name then holds for its time only. */
 bool clr_methods_reused(const clr_methods *m, uint64_t ip);
+/* The precompiled method that began to be used before ip, when no body is known there: the runtime tells where such a
+ * one begins, and only a rundown where it ends. It is the right one if all that began in the session was told. Without
+ * module (module_index UINT32_MAX), token and size. False: none, or a body is known that lies nearer. */
+bool clr_methods_entry(const clr_methods *m, uint64_t ip, clr_method *out);
 /* Appends the name as TraceEvent prints it: "Namespace.Type.Method(class System.String,int32)", the signature from its
  * parenthesis on. False when out failed. */
 bool clr_method_name(const clr_method *m, buf *out);

@@ -136,10 +136,12 @@ static bool build(const clr_methods *m)
     }
     if (!lend_names(m)) return false;
     if (m->n) qsort(m->rows, m->n, sizeof *m->rows, by_start_and_time);
-    history h = {.m = m, .ix = ix};
+    history h = {.m = m, .ix = ix, .ended = INT64_MIN};
+    uint64_t at = 0;
     for (size_t i = 0; i < m->n; i++) {
-        if (m->rows[i].kind == CLR__NAME) continue;
-        if (i == 0 || m->rows[i].start != m->rows[i - 1].start) {
+        if (m->rows[i].kind == CLR__NAME || m->rows[i].kind == CLR__ENTRY) continue;
+        if (m->rows[i].start != at) {
+            at = m->rows[i].start;
             h.open = false;
             h.ended = INT64_MIN;
         }
@@ -305,6 +307,38 @@ bool clr_methods_reused(const clr_methods *m, uint64_t ip)
     pick p = {.m = m, .ip = ip};
     visit(&p, 0, m->index->n);
     return p.several || p.seen > CLR_METHOD_LIVES_MAX;
+}
+
+/* The number of rows that begin at or before ip. */
+static size_t rows_until(const clr_methods *m, uint64_t ip)
+{
+    size_t lo = 0, hi = m->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (m->rows[mid].start <= ip)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+bool clr_methods_entry(const clr_methods *m, uint64_t ip, clr_method *out)
+{
+    if (!m->entries || !build(m)) return false;
+    size_t n = rows_until(m, ip);
+    if (n == 0 || ip - m->rows[n - 1].start >= CLR_ENTRY_REACH) return false;
+    const clr__row *r = &m->rows[n - 1];
+    for (size_t i = n; i-- > 0 && m->rows[i].start == r->start;)
+        if (m->rows[i].kind != CLR__ENTRY || !clr__same_text(m->rows[i].text, r->text)) return false;
+    *out = (clr_method){.namespace_ = strtab_get(m->text, r->text.namespace_),
+                        .name = strtab_get(m->text, r->text.name),
+                        .signature = strtab_get(m->text, r->text.signature),
+                        .start = r->start,
+                        .method_id = r->method_id,
+                        .module_index = UINT32_MAX,
+                        .tier = "ReadyToRun"};
+    return true;
 }
 
 bool clr_method_name(const clr_method *m, buf *out)

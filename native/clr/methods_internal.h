@@ -11,6 +11,7 @@ typedef enum clr__row_kind {
     CLR__UNLOAD, /* and ends */
     CLR__ALIVE,  /* it was there at this time */
     CLR__NAME,   /* no body: the name of a method id */
+    CLR__ENTRY,  /* the same, and where its precompiled body begins */
 } clr__row_kind;
 
 #define CLR__NO_TEXT STRTAB_FULL
@@ -73,6 +74,7 @@ struct clr_methods {
     uint64_t *want; /* sorted, each once */
     size_t n_want;
     map64 needed; /* ids of wanted methods without names -> hash of a name kept for it, or 0 */
+    bool entries; /* some row is a CLR__ENTRY */
     uint64_t dropped;
     bool told; /* that the cap was met */
     buf scratch;
@@ -83,5 +85,8 @@ static inline bool clr__same_text(clr__text3 a, clr__text3 b)
 {
     return a.namespace_ == b.namespace_ && a.name == b.name && a.signature == b.signature;
 }
+
+/* From which address on a row may hold code, and how much of it; 0: it has no body. */
+static inline uint32_t clr__reach(const clr__row *r) { return r->kind == CLR__ENTRY ? CLR_ENTRY_REACH : r->size; }
 
 #endif

@@ -246,6 +246,9 @@ static void read_options(lua_State *L, int idx, job *j)
     j->timeout_ms = l_integer(L, idx, "timeout_ms", OPEN_MS, 1, 3600000);
     j->collect.buffer_mb = (uint32_t)l_integer(L, idx, "buffer_mb", BUFFER_MB, 1, IPC_BUFFER_MB_MAX);
     j->collect.format = 1;
+    lua_getfield(L, idx, "rundown");
+    j->cfg.no_rundown = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+    lua_pop(L, 1);
     j->collect.rundown_keywords = l_mask(L, idx, "rundown", 0);
     lua_getfield(L, idx, "stacks");
     j->collect.stacks = lua_toboolean(L, -1);

@@ -199,7 +199,7 @@ int source_open_live(const ipc_endpoint *ep, const ipc_collect_cfg *collect, con
                               .on_pause = source__pause,
                               .on_end = source__session_ended,
                               .arg = s};
-        if ((s->methods || s->names_for || cfg->tap) && !sc.collect.rundown_keywords)
+        if ((s->methods || s->names_for || cfg->tap) && !sc.collect.rundown_keywords && !cfg->no_rundown)
             sc.collect.rundown_keywords = CLR_NAMES_RUNDOWN_KEYWORDS;
         if (cfg->tap || (s->engine && probe_uses_stacks(s->engine))) sc.collect.stacks = true;
         s->started_ns = mono_ns();
@@ -304,6 +304,8 @@ bool source_result(source *s, buf *out)
     atomic_fetch_sub(&s->peekers, 1);
     return ok;
 }
+
+int64_t source_bytes_ns(const source *s) { return atomic_load_explicit(&s->bytes_ns, memory_order_relaxed); }
 
 bool source_ready(source *s)
 {

@@ -38,6 +38,7 @@ typedef struct source_cfg {
     /* Gets all events, too, but for those after source_close. A reference is taken. Live: stacks are asked for, and
      * the rundown that names need when none is. NULL: nobody */
     nt_tap *tap;
+    bool no_rundown; /* not that one either: names come from elsewhere */
     /* On the source's thread: there is something new to take (more may follow without another call until something was
      * taken), or, once and last, the end: after the call with last set, arg is not touched again. Must not wait, nor
      * call the source: its lock may be held. */
@@ -102,6 +103,8 @@ void source_records_free(source_record *r);
 bool source_ready(source *s);
 /* All has been read and queued; what is in the queue can still be taken. */
 bool source_ended(source *s);
+/* When bytes of the stream came last, by mono_ns; 0: none came. */
+int64_t source_bytes_ns(const source *s);
 /* Asks for the end: live: the session is stopped and drained; file: the rest is only counted. Over at the latest at the
  * deadline, then incomplete. Returns at once: wake(last) tells when it is done. */
 void source_stop(source *s, int64_t deadline_ns);

@@ -90,6 +90,7 @@ static void let_peek(source *s)
 int source__bytes(void *arg, slice bytes)
 {
     source *s = arg;
+    atomic_store_explicit(&s->bytes_ns, mono_ns(), memory_order_relaxed);
     save(s, bytes);
     let_peek(s);
     pthread_mutex_lock(&s->engine_lock);

@@ -41,6 +41,7 @@ struct source {
     int64_t last_ts;   /* ticks of the last event or sequence point; the reader's */
     atomic_bool muted; /* stop of a file, or close: events are only counted */
     atomic_bool closed;
+    _Atomic int64_t bytes_ns; /* when bytes came last; 0: never */
 
     pthread_mutex_t lock; /* over what follows */
     pthread_cond_t room;

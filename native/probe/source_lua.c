@@ -277,6 +277,16 @@ static int l_finished(lua_State *L)
     return 1;
 }
 
+/* source:arrived_ns() */
+static int l_arrived(lua_State *L)
+{
+    face *f = *(face **)luaL_checkudata(L, 1, SOURCE_TYPE);
+    int64_t ns = f ? source_bytes_ns(f->src) : 0;
+    if (ns == 0) return 0;
+    lua_pushinteger(L, ns);
+    return 1;
+}
+
 static int l_tostring(lua_State *L)
 {
     const face *f = *(face **)luaL_checkudata(L, 1, SOURCE_TYPE);
@@ -327,8 +337,9 @@ static int l_sql(lua_State *L)
 int luaopen_lunette_events(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"open", face__l_open}, {"sql", l_sql}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"next", l_next},         {"stop", l_stop},         {"result", l_result},
-                                       {"finished", l_finished}, {"close", face__l_close}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"next", l_next},          {"stop", l_stop},         {"result", l_result}, {"finished", l_finished},
+        {"arrived_ns", l_arrived}, {"close", face__l_close}, {NULL, NULL}};
     static const luaL_Reg meta[] = {
         {"__gc", face__l_close}, {"__close", face__l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
     make_registry(L);

@@ -279,15 +279,42 @@ static void let_go(profile_builder *b)
     b->il_maps = NULL;
 }
 
-profile *profile_build(profile_builder *b, err *e)
+/* The address of a step has no method, whatever the time. */
+static bool is_unknown(const clr_methods *m, const pf_step *s)
 {
-    if (b->built) {
-        (void)err_set(e, ERR_CONFLICT, "this profile has been built already");
-        return NULL;
+    clr_method f;
+    uint64_t before = s->ip ? s->ip - 1 : 0;
+    return !pf_is_symbol(s->ip) && !clr_methods_reused(m, before) && !clr_methods_reused(m, s->ip) &&
+           !clr_methods_find(m, before, INT64_MAX, &f) && !clr_methods_find(m, s->ip, INT64_MAX, &f);
+}
+
+void profile_unnamed_of(profile_builder *b, profile_unnamed *out)
+{
+    map64 seen = {0};
+    clr_method f;
+    *out = (profile_unnamed){0};
+    pthread_mutex_lock(&b->lock);
+    if (b->methods && !b->wanted && b->store.n_steps > 1) pf_builder_want(b);
+    for (uint32_t i = 1; b->methods && i < b->store.n_steps; i++) {
+        const pf_step *s = &b->store.steps[i];
+        uint64_t had;
+        if (map64_get(&seen, s->ip, &had)) continue;
+        if (!map64_put(&seen, s->ip, 0)) break;
+        if (!is_unknown(b->methods, s)) continue;
+        out->unknown++;
+        if (clr_methods_entry(b->methods, s->ip ? s->ip - 1 : 0, &f)) out->begun++;
     }
+    pthread_mutex_unlock(&b->lock);
+    map64_fini(&seen);
+}
+
+/* Under the lock. */
+static profile *build(profile_builder *b, err *e)
+{
     int64_t began = mono_ns();
     work w = {.b = b, .p = pf_profile_new()};
     bool ok = w.p != NULL;
+    if (!b->wanted && b->store.n_steps > 1) pf_builder_want(b);
     if (ok) fill_info(w.p, b);
     ok = ok && (w.namer = pf_namer_new(w.p, b)) && sum_steps(&w) && see_steps(&w);
     int64_t named = mono_ns();
@@ -305,6 +332,18 @@ profile *profile_build(profile_builder *b, err *e)
     w.p->info.name_ns = named - began;
     w.p->info.build_ns = mono_ns() - began;
     return w.p;
+}
+
+profile *profile_build(profile_builder *b, err *e)
+{
+    if (b->built) {
+        (void)err_set(e, ERR_CONFLICT, "this profile has been built already");
+        return NULL;
+    }
+    pthread_mutex_lock(&b->lock);
+    profile *p = build(b, e);
+    pthread_mutex_unlock(&b->lock);
+    return p;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* builder.c: what a stream's events mean for a profile, and samples of others. Runs on the reader's thread. */
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "profile/profile_internal.h"
@@ -31,13 +32,13 @@ struct pf_use {
 static void builder_free(profile_builder *b)
 {
     if (b->resolve_release) b->resolve_release(b->resolve_arg);
-    pthread_mutex_destroy(&b->lock);
     pf_store_fini(&b->store);
     clr_methods_free(b->methods);
     clr_il_maps_free(b->il_maps);
     free(b->seen);
     free(b->last);
     arena_free(&b->a);
+    pthread_mutex_destroy(&b->lock);
     free(b);
 }
 
@@ -81,6 +82,13 @@ static profile_builder *of_tap(nt_tap *t) { return (profile_builder *)t; }
 static void tap_ref(nt_tap *t) { (void)profile_builder_ref(of_tap(t)); }
 static void tap_unref(nt_tap *t) { profile_builder_unref(of_tap(t)); }
 
+static profile_builder *of_names(nt_tap *t)
+{
+    return (profile_builder *)(void *)((char *)t - offsetof(profile_builder, names));
+}
+static void names_ref(nt_tap *t) { (void)profile_builder_ref(of_names(t)); }
+static void names_unref(nt_tap *t) { profile_builder_unref(of_names(t)); }
+
 static int field_of(const nt_kind *k, const char *name)
 {
     return k->schema ? nt_field_index(k->schema, slice_str(name)) : -1;
@@ -91,17 +99,36 @@ static bool is_kind(const nt_kind *k, const char *provider, uint32_t id)
     return k->id == id && slice_eq_str(k->provider, provider);
 }
 
+/* What a kind tells of methods; code 0: nothing. */
+static pf_use names_use(const nt_kind *k)
+{
+    pf_use u = {.of = OF_METHODS, .code = clr_methods_kind(k), .heap = -1, .amount = -1, .type = -1};
+    u.rundown = slice_eq_str(k->provider, RUNDOWN);
+    if (!u.code && (u.code = clr_il_maps_kind(k)) != 0) u.of = OF_IL;
+    return u;
+}
+
+static pf_use *keep_use(profile_builder *b, const pf_use *u)
+{
+    pthread_mutex_lock(&b->lock);
+    pf_use *kept = arena_dup(&b->a, u, sizeof *u);
+    if (!kept) b->bad++;
+    pthread_mutex_unlock(&b->lock);
+    return kept;
+}
+
+static void *names_kind(nt_tap *t, nt_kind *k)
+{
+    pf_use u = names_use(k);
+    return u.code ? keep_use(of_names(t), &u) : NULL;
+}
+
 static void *tap_kind(nt_tap *t, nt_kind *k)
 {
     profile_builder *b = of_tap(t);
-    pf_use u = {.code = clr_methods_kind(k), .heap = -1, .amount = -1, .type = -1};
-    u.rundown = slice_eq_str(k->provider, RUNDOWN);
-    int il = clr_il_maps_kind(k);
+    pf_use u = names_use(k);
     if (u.code) {
-        u.of = OF_METHODS;
-    } else if (il) {
-        u.of = OF_IL;
-        u.code = il;
+        /* as it is */
     } else if (b->cfg.kind == PROFILE_CPU && is_kind(k, SAMPLER, 0)) {
         u.of = OF_SAMPLE;
     } else if (b->cfg.kind == PROFILE_ALLOCATION && is_kind(k, RUNTIME, b->cfg.sampled ? 303 : 10)) {
@@ -113,13 +140,10 @@ static void *tap_kind(nt_tap *t, nt_kind *k)
     } else {
         return NULL;
     }
-    pf_use *kept = arena_dup(&b->a, &u, sizeof u);
-    if (!kept) b->bad++;
-    return kept;
+    return keep_use(b, &u);
 }
 
-/* From here on only methods that some stack hits are kept. */
-static void want(profile_builder *b)
+void pf_builder_want(profile_builder *b)
 {
     const pf_store *s = &b->store;
     uint64_t none = 0, *ips = NULL;
@@ -147,10 +171,10 @@ static void take_method(profile_builder *b, const pf_use *u, const nt_event *ev)
      * nothing has come yet, this one is different, and all are kept. */
     if (u->rundown && !b->began) {
         b->began = true;
-        if (b->store.n_steps > 1) want(b);
+        if (b->store.n_steps > 1) pf_builder_want(b);
     }
     if (clr_methods_event(b->methods, u->code, ev) == -ERR_LIMIT) {
-        want(b); /* gives the room of all others back */
+        pf_builder_want(b); /* gives the room of all others back */
         (void)clr_methods_event(b->methods, u->code, ev);
     }
 }
@@ -160,6 +184,28 @@ static void take_il_map(profile_builder *b, const pf_use *u, const nt_event *ev)
 {
     if (!b->il_maps) b->il_maps = clr_il_maps_new(0);
     if (b->il_maps) (void)clr_il_maps_event(b->il_maps, u->code, ev);
+}
+
+/* On the thread of another session: which addresses matter is known only once the stacks have all come. */
+static void names_event(nt_tap *t, void *use, const nt_reader *r, const nt_event *ev)
+{
+    profile_builder *b = of_names(t);
+    const pf_use *u = use;
+    (void)r;
+    pthread_mutex_lock(&b->lock);
+    if (b->methods && u->of == OF_METHODS) {
+        if (atomic_load(&b->ended) && !b->wanted) pf_builder_want(b);
+        (void)clr_methods_event(b->methods, u->code, ev);
+    } else if (b->methods) {
+        take_il_map(b, u, ev);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void names_end(nt_tap *t, const nt_reader *r)
+{
+    (void)t;
+    (void)r;
 }
 
 static uint32_t thread_of(profile_builder *b, uint64_t thread)
@@ -362,6 +408,8 @@ static void tap_end(nt_tap *t, const nt_reader *r)
 
 static const nt_tap_ops tap_ops = {
     .kind = tap_kind, .event = tap_event, .end = tap_end, .ref = tap_ref, .unref = tap_unref};
+static const nt_tap_ops names_ops = {
+    .kind = names_kind, .event = names_event, .end = names_end, .ref = names_ref, .unref = names_unref};
 
 profile_builder *profile_builder_new(const profile_cfg *cfg, err *e)
 {
@@ -374,6 +422,7 @@ profile_builder *profile_builder_new(const profile_cfg *cfg, err *e)
     atomic_init(&b->refs, 1);
     pthread_mutex_init(&b->lock, NULL);
     b->tap.ops = &tap_ops;
+    b->names.ops = &names_ops;
     b->cfg = *cfg;
     b->thread_index = PF_NONE;
     b->methods = clr_methods_new(METHODS_MAX_BYTES);
@@ -386,6 +435,7 @@ failed:
 }
 
 nt_tap *profile_builder_tap(profile_builder *b) { return &b->tap; }
+nt_tap *profile_builder_names(profile_builder *b) { return &b->names; }
 clr_methods *profile_builder_methods(profile_builder *b) { return b->methods; }
 
 void profile_progress_of(const profile_builder *b, profile_progress *out)

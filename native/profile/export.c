@@ -150,15 +150,20 @@ bool profile_export_speedscope(const profile *p, const profile_export_cfg *cfg, 
 
 /* ---- folded ------------------------------------------------------------------------------------------------------ */
 
-/* A name in a line of its own: ';' parts frames, and a line ends at its end. */
+/* A name in a line of its own: ';' parts frames, a line ends at its end, and control characters (C0, DEL, C1) would
+ * speak to whoever shows it. */
 static bool put_plain(buf *out, slice name)
 {
-    size_t at = out->n;
+    size_t to = out->n;
     if (!utf8_sanitize(name, out)) return false;
-    for (size_t i = at; i < out->n; i++) {
-        if (out->p[i] == ';') out->p[i] = ',';
-        if (out->p[i] < ' ') out->p[i] = ' ';
+    for (size_t i = to; i < out->n; i++) {
+        uint8_t c = out->p[i];
+        bool c1 = c == 0xC2 && i + 1 < out->n && out->p[i + 1] < 0xA0;
+        if (c < ' ' || c == 0x7F || c1) c = ' ';
+        if (c1) i++;
+        out->p[to++] = c == ';' ? ',' : c;
     }
+    out->n = to;
     return true;
 }
 

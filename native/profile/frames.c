@@ -231,9 +231,13 @@ static uint32_t managed_frame(pf_namer *w, const clr_method *m)
     f.type = slice_of(f.method.p, m->namespace_.n);
     f.name = slice_of(f.method.p + m->namespace_.n + (m->namespace_.n ? 1 : 0), m->name.n);
     f.signature = keep(w, m->signature);
-    f.module_index = module_of(w, m->module_index);
-    if (f.module_index == PF_NONE) return PF_NONE;
-    f.module = w->p->modules[f.module_index].name;
+    if (m->module_index != PF_NONE) {
+        f.module_index = module_of(w, m->module_index);
+        if (f.module_index == PF_NONE) return PF_NONE;
+        f.module = w->p->modules[f.module_index].name;
+    } else { /* of clr_methods_entry */
+        f.module_index = PF_NONE;
+    }
     return put_frame(w, &d, cell, f);
 }
 
@@ -294,8 +298,10 @@ static uint32_t foreign_frame(pf_namer *w, uint64_t ip, bool exact, int64_t ts)
 {
     profile_name name = {0};
     const profile_builder *b = w->b;
+    clr_method m;
     if (b->resolve && b->resolve(b->resolve_arg, exact || ip == 0 ? ip : ip - 1, ts, &name) && name.method.n)
         return symbol_frame(w, ip, name.module, name.method, name.kernel);
+    if (clr_methods_entry(b->methods, ip ? ip - 1 : 0, &m)) return managed_frame(w, &m);
     return unresolved_frame(w, ip);
 }
 

@@ -55,6 +55,16 @@ profile_builder *profile_builder_ref(profile_builder *b);
 void profile_builder_unref(profile_builder *b);
 /* For source_cfg.tap: each reference taken of it is one of the builder's. A builder is for one stream. */
 nt_tap *profile_builder_tap(profile_builder *b);
+/* The same for another session on the same process, of which only names of methods (and IL maps) are taken, while the
+ * stream runs or after it: the tap of as many sessions as one likes, one after the other. References as above. */
+nt_tap *profile_builder_names(profile_builder *b);
+
+/* Which addresses of the stacks have no name so far. After the end of the stream, before the build; any thread. */
+typedef struct profile_unnamed {
+    uint32_t unknown; /* no method is known to have been there */
+    uint32_t begun;   /* of these: code of precompiled methods that began to be used after the names were told */
+} profile_unnamed;
+void profile_unnamed_of(profile_builder *b, profile_unnamed *out);
 
 typedef struct profile_progress {
     uint64_t samples; /* so far */

@@ -136,11 +136,13 @@ typedef struct pf_use pf_use; /* what the builder knows of a kind of event */
 struct profile_builder {
     nt_tap tap; /* first */
     atomic_uint refs;
-    pthread_mutex_t lock; /* events of a stream and samples of somebody else may come on two threads */
+    pthread_mutex_t
+        lock; /* events of a stream, names of other sessions and samples of somebody else may come on several threads */
     profile_cfg cfg;
     arena a; /* texts of waits, uses */
     pf_wait_rule *waits;
     pf_store store;
+    nt_tap names; /* what profile_builder_names gives */
     clr_methods *methods;
     clr_il_maps *il_maps; /* NULL until the stream has one */
     bool wanted;          /* the map was told which addresses matter */
@@ -164,6 +166,9 @@ struct profile_builder {
     _Atomic size_t seen_memory;
     atomic_bool ended;
 };
+
+/* From here on only methods that some stack hits are kept. Under the lock. */
+void pf_builder_want(profile_builder *b);
 
 /* ---- raw trees: what layout.c makes a profile of ---------------------------------------------------------------- */
 

@@ -3,9 +3,11 @@
  * a worker thread. */
 #include "profile/profile_lua.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clr/il_map.h"
 #include "host/host.h"
 #include "probe/tap_lua.h"
 
@@ -14,10 +16,8 @@
 
 #define SAMPLER          "Microsoft-DotNETCore-SampleProfiler"
 #define RUNTIME_PROVIDER "Microsoft-Windows-DotNETRuntime"
-/* Keywords of the runtime: loads of methods and modules (Jit, NGen, Loader); GC; AllocationSampling. */
-#define SAMPLE_KEYWORDS     "0x38"
-#define ALLOCATION_KEYWORDS "0x39"
-#define DRAWN_KEYWORDS      "0x80000000038"
+#define GC_KEYWORD       UINT64_C(0x1)
+#define DRAWN_KEYWORD    UINT64_C(0x80000000000) /* AllocationSampling */
 
 int luaopen_lunette_profile(lua_State *L);
 
@@ -85,6 +85,8 @@ typedef struct job {
     profile_builder *b; /* a reference */
     profile *before, *after;
     bool causality; /* of after */
+    bool asking;    /* of b: which addresses have no name */
+    profile_unnamed unnamed;
     profile *made;
     err e;
     future *future;
@@ -103,6 +105,10 @@ static void job_free(void *arg)
 static void job_work(void *arg)
 {
     job *j = arg;
+    if (j->asking) {
+        profile_unnamed_of(j->b, &j->unnamed);
+        return;
+    }
     j->made = j->b           ? profile_build(j->b, &j->e)
               : j->causality ? profile_causality(j->after, &j->e)
                              : profile_overlay(j->before, j->after, &j->e);
@@ -112,7 +118,7 @@ static void job_done(void *arg)
 {
     job *j = arg;
     future *fu = j->future;
-    if (j->made) {
+    if (j->made || j->asking) {
         future_resolve(fu, j, job_free);
     } else {
         future_fail(fu, &j->e);
@@ -127,6 +133,13 @@ static int push_made(lua_State *L, future *fu, void *arg)
     profile_lua__push(L, NULL);
     profile **box = lua_touserdata(L, -1);
     job *j = future_take(fu);
+    if (j->asking) {
+        profile_unnamed u = j->unnamed;
+        job_free(j);
+        lua_pushinteger(L, u.unknown);
+        lua_pushinteger(L, u.begun);
+        return 2;
+    }
     *box = j->made;
     j->made = NULL;
     job_free(j);
@@ -175,6 +188,7 @@ typedef struct builder_box {
     tap_box tap; /* first: events.open sees only this */
     profile_builder *b;
     bool used, built;
+    bool names; /* only takes names for it, of other sessions */
 } builder_box;
 
 static nt_tap *take(tap_box *box)
@@ -183,6 +197,12 @@ static nt_tap *take(tap_box *box)
     if (!x->b || x->used) return NULL;
     x->used = true;
     return profile_builder_tap(x->b);
+}
+
+static nt_tap *take_names(tap_box *box)
+{
+    builder_box *x = (builder_box *)box;
+    return x->b ? profile_builder_names(x->b) : NULL;
 }
 
 static int l_builder_close(lua_State *L)
@@ -203,7 +223,7 @@ profile_builder *profile_lua__builder(lua_State *L, int idx)
 static builder_box *check_builder(lua_State *L)
 {
     builder_box *x = luaL_checkudata(L, 1, BUILDER_TYPE);
-    if (!x->b) luaL_argerror(L, 1, "the builder is closed");
+    if (!x->b || x->names) luaL_argerror(L, 1, x->b ? "this takes names only" : "the builder is closed");
     return x;
 }
 
@@ -234,6 +254,28 @@ static int l_finish(lua_State *L)
     if (!x->used) profile_builder_end(x->b);
     x->used = true;
     return 0;
+}
+
+/* builder:names() */
+static int l_names(lua_State *L)
+{
+    builder_box *x = check_builder(L);
+    builder_box *names = lua_newuserdatauv(L, sizeof *names, 0); // names
+    *names = (builder_box){.tap = {take_names}, .names = true};
+    luaL_setmetatable(L, BUILDER_TYPE);
+    names->b = profile_builder_ref(x->b);
+    return 1;
+}
+
+/* builder:unnamed() */
+static int l_unnamed(lua_State *L)
+{
+    builder_box *x = check_builder(L);
+    job *j = mem_calloc(1, sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    j->b = profile_builder_ref(x->b);
+    j->asking = true;
+    return run(L, j);
 }
 
 /* builder:build() */
@@ -315,32 +357,43 @@ static int l_new(lua_State *L)
     return 1;
 }
 
-static void push_provider(lua_State *L, const char *name, const char *keywords, lua_Integer level)
+static void push_provider(lua_State *L, const char *name, uint64_t keywords, lua_Integer level)
 {
+    char text[24];
+    (void)snprintf(text, sizeof text, "0x%llx", (unsigned long long)keywords);
     lua_createtable(L, 0, 3);
     lua_pushstring(L, name);
     lua_setfield(L, -2, "name");
-    lua_pushstring(L, keywords);
+    lua_pushstring(L, text);
     lua_setfield(L, -2, "keywords");
     lua_pushinteger(L, level);
     lua_setfield(L, -2, "level");
 }
 
-/* profile.providers{kind=, sampled=} */
+static bool flag(lua_State *L, const char *name)
+{
+    lua_getfield(L, 1, name);
+    bool on = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return on;
+}
+
+/* profile.providers{kind=, sampled=, loads=, il=} */
 static int l_providers(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
     profile_kind kind = read_kind(L);
-    lua_getfield(L, 1, "sampled");
-    bool sampled = lua_toboolean(L, -1);
+    bool sampled = flag(L, "sampled"), loads = flag(L, "loads");
+    uint64_t more = loads ? CLR_ENTRY_POINT_KEYWORD | (flag(L, "il") ? CLR_IL_MAP_KEYWORD : 0) : 0;
     lua_createtable(L, 2, 0);
     if (kind == PROFILE_CPU) {
-        push_provider(L, SAMPLER, "0", 4);
+        push_provider(L, SAMPLER, 0, 4);
         lua_rawseti(L, -2, 1);
-        push_provider(L, RUNTIME_PROVIDER, SAMPLE_KEYWORDS, 4);
+        push_provider(L, RUNTIME_PROVIDER, CLR_NAMES_SESSION_KEYWORDS | more, loads ? 5 : 4);
         lua_rawseti(L, -2, 2);
     } else { /* AllocationTick is verbose, AllocationSampled is not */
-        push_provider(L, RUNTIME_PROVIDER, sampled ? DRAWN_KEYWORDS : ALLOCATION_KEYWORDS, sampled ? 4 : 5);
+        push_provider(L, RUNTIME_PROVIDER, CLR_NAMES_SESSION_KEYWORDS | more | (sampled ? DRAWN_KEYWORD : GC_KEYWORD),
+                      sampled && !loads ? 4 : 5);
         lua_rawseti(L, -2, 1);
     }
     return 1;
@@ -365,8 +418,13 @@ int luaopen_lunette_profile(lua_State *L)
     static const luaL_Reg guard_meta[] = {{"__gc", l_guard_gc}, {NULL, NULL}};
     static const luaL_Reg builder_meta[] = {
         {"__gc", l_builder_close}, {"__close", l_builder_close}, {TAP_FIELD, l_builder_close}, {NULL, NULL}};
-    static const luaL_Reg builder_methods[] = {
-        {"progress", l_progress}, {"finish", l_finish}, {"build", l_build}, {"close", l_builder_close}, {NULL, NULL}};
+    static const luaL_Reg builder_methods[] = {{"progress", l_progress},
+                                               {"names", l_names},
+                                               {"unnamed", l_unnamed},
+                                               {"finish", l_finish},
+                                               {"build", l_build},
+                                               {"close", l_builder_close},
+                                               {NULL, NULL}};
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"info", profile_lua__info},
                                        {"frame", profile_lua__frame},

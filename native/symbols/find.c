@@ -71,7 +71,7 @@ static int try_file(search *q, const char *path)
     err e = {0};
     sym_found *f = q->out;
     if (sym_input_open(&in, path, &e) < 0) {
-        if (e.kind != ERR_NOT_FOUND && !q->trouble.kind) q->trouble = e;
+        if ((e.kind != ERR_NOT_FOUND || q->s->file) && !q->trouble.kind) q->trouble = e;
         return 0;
     }
     int rc = sym_input_get(&in, 0, in.size, &f->a, &bytes, "the PDB", &e);
@@ -308,7 +308,9 @@ static void explain(search *q)
     char *why = q->out->why;
     size_t n = sizeof q->out->why;
     const char *name = *q->name ? q->name : "its PDB";
-    if (!q->s->has_id && q->s->pe)
+    if (q->s->file && q->trouble.kind)
+        snprintf(why, n, "%.470s", q->trouble.message);
+    else if (!q->s->has_id && q->s->pe)
         snprintf(why, n, "the module names no PDB: it was built without debug information");
     else if (!q->s->has_id)
         snprintf(why, n, "the id of the module's PDB is not known");

@@ -29,6 +29,10 @@ static void look_up(clr_methods *m, slice bytes, int64_t ts)
         clr_method f;
         uint64_t ip = cursor_u64(&c);
         (void)clr_methods_reused(m, ip);
+        if (clr_methods_entry(m, ip, &f)) {
+            REQUIRE(f.start <= ip && ip - f.start < CLR_ENTRY_REACH && f.module_index == UINT32_MAX && f.tier);
+            check_text(f.name);
+        }
         if (!clr_methods_find(m, ip, ts, &f)) continue;
         REQUIRE(f.start <= ip && ip - f.start < f.size && f.size <= CLR_METHOD_SIZE_MAX && f.tier);
         check_text(f.namespace_);

@@ -60,6 +60,25 @@ local function known_bytes(runtime)
   end
 end
 
+--- The random samples of .NET 10, when asked for, know the same; an older runtime has none.
+local function sampled(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "sites", MEGABYTES, { go = false })
+  local envelope, did = collect(target, { sampled = true })
+  local data = data_of(envelope)
+  h.near(did.bytes, 0.12 * did.bytes, data.totalBytes, "all bytes, of some 4,000 samples")
+  for name, field in pairs(TYPES) do
+    local r = h.ok(h.find(data.topByBytes, { typeName = name }), name)
+    h.near(100 * did[field] / did.bytes, 2 * POINTS, 100 * r.totalBytes / data.totalBytes, "share of " .. name)
+  end
+  h.ok(during.notes(data):find("Sampled: ", 1, true), "the note: " .. during.notes(data))
+  h.no_session(target)
+  need(skip, "net8.0")
+  local older <close> = h.target("net8.0", "idle")
+  local refused = h.call("collect_sample", { kind = KIND, processId = older.pid, durationSeconds = 60, sampled = true })
+  h.eq("UnsupportedRuntime", refused.error.kind, h.json.encode(refused.error))
+end
+
 local function without_names(skip)
   need(skip, "aot")
   local target <close> = h.target("aot", "sites", MEGABYTES, { go = false })
@@ -101,5 +120,6 @@ return {
   { "known bytes of known types at known sites, net10.0", known_bytes("net10.0") },
   { "known bytes of known types at known sites, net9.0", known_bytes("net9.0") },
   { "known bytes of known types at known sites, net8.0", known_bytes("net8.0") },
+  { "random samples when asked for", sampled },
   { "NativeAOT has no names", without_names }, { "nothing happens", nothing_happens }, { "the target exits in the window", target_exits },
 }

@@ -66,6 +66,45 @@ describe("collectors.window", function()
     assert.is_true(result.elapsed_ms < 2000)
   end)
 
+  describe("on the beat of the runtime", function()
+    local loop = require("lunette.loop")
+
+    -- A source whose runtime wrote `ago` ms before the window had `left` ms, and writes every 100 ms; elapsed_ms of the window.
+    local function ended(duration_ms, arrived_ns)
+      local source = play({ "timeout", at_stop = nil })
+      function source.next(_, wait)
+        if log.stopped > 0 then return nil, { kind = "NotFound" } end
+        assert(loop.sleep_ms(wait))
+        return nil, { kind = "Timeout" }
+      end
+      source.arrived_ns = arrived_ns
+      package.loaded["lunette.events"].open = function() return source end
+      return window.run(kit.ctx(), { open = {}, message = "spec", duration_ms = duration_ms, on_beat = true, on_event = print }).elapsed_ms
+    end
+
+    it("ends shortly before it writes, at most a beat late", function()
+      local began = loop.now_ns()
+      local function arrived()
+        local ms = (loop.now_ns() - began) / 1e6
+        return began + math.floor((ms - 60) / 100) * 100 * 1000000 + 60 * 1000000 -- 60, 160, 260 …
+      end
+      local elapsed = ended(300, arrived)
+      local ahead = 360 - elapsed
+      assert.is_true(elapsed >= 298, elapsed)
+      assert.is_true(ahead <= window.LEAD_MS + 1, ahead)
+    end)
+
+    it("ends at its time when nothing comes", function()
+      local elapsed = ended(150, function() return nil end)
+      assert.is_true(elapsed >= 149 and elapsed < 240, elapsed)
+    end)
+
+    it("ends though the runtime writes all the time", function()
+      local elapsed = ended(150, function() return loop.now_ns() end)
+      assert.is_true(elapsed >= 150 + window.BEAT_MS - window.LEAD_MS and elapsed < 500, elapsed)
+    end)
+  end)
+
   it("ends with the stream", function()
     local spec = { duration_ms = 5000 }
     local result = run({ { 1 }, { kind = "NotFound" } }, spec)

@@ -414,7 +414,7 @@ static void a_load_without_names_has_those_of_its_method(void **state)
     assert_name(m, 0x7000, 20, UNKNOWN);
 }
 
-static int entry_point(clr_methods *m, uint64_t id, const char *name)
+static int entry_point(clr_methods *m, uint64_t id, const char *name, uint64_t entry)
 {
     buf p;
     buf_init(&p, 0);
@@ -422,7 +422,7 @@ static int entry_point(clr_methods *m, uint64_t id, const char *name)
     put_utf16z(&p, "N.T");
     put_utf16z(&p, name);
     put_utf16z(&p, "void  ()");
-    buf_u64(&p, 0x4444);
+    buf_u64(&p, entry);
     buf_u16(&p, 0);
     int rc = give(m, 159, 0, 1, buf_view(&p));
     buf_fini(&p);
@@ -432,9 +432,68 @@ static int entry_point(clr_methods *m, uint64_t id, const char *name)
 static void an_entry_point_names_a_precompiled_method(void **state)
 {
     clr_methods *m = *state;
-    assert_int_equal(entry_point(m, 7, "Pre"), 0);
+    assert_int_equal(entry_point(m, 7, "Pre", 0x4444), 0);
     method(m, LOAD, 5, (body){.start = 0x1000, .id = 7});
     assert_name(m, 0x1000, 6, "Pre");
+}
+
+static void assert_begun(const clr_methods *m, uint64_t ip, const char *name)
+{
+    clr_method f;
+    if (!name) {
+        assert_false(clr_methods_entry(m, ip, &f));
+        return;
+    }
+    assert_true(clr_methods_entry(m, ip, &f));
+    assert_slice_str(f.name, name);
+    assert_int_equal(f.module_index, UINT32_MAX);
+    assert_int_equal(f.token, 0);
+    assert_string_equal(f.tier, "ReadyToRun");
+}
+
+static void code_behind_an_entry_point_is_that_methods_unless_a_body_is_nearer(void **state)
+{
+    clr_methods *m = *state;
+    assert_begun(m, 0x20000, NULL);
+    assert_int_equal(entry_point(m, 1, "First", 0x20000), 0);
+    assert_int_equal(entry_point(m, 2, "Second", 0x20100), 0);
+    assert_int_equal(entry_point(m, 2, "Second", 0x20100), 0); /* told again */
+    assert_begun(m, 0x1FFFF, NULL);
+    assert_begun(m, 0x20000, "First");
+    assert_begun(m, 0x200FF, "First");
+    assert_begun(m, 0x20100, "Second");
+    assert_begun(m, 0x20100 + CLR_ENTRY_REACH - 1, "Second");
+    assert_begun(m, 0x20100 + CLR_ENTRY_REACH, NULL);
+    assert_name(m, 0x20100, 5, UNKNOWN); /* where it ends is not told */
+    /* a body between: what is behind it belongs to neither */
+    method(m, ALIVE, 50, (body){.start = 0x20200, .id = 3, .size = 0x10, .name = "Third"});
+    assert_begun(m, 0x201FF, "Second");
+    assert_begun(m, 0x20208, NULL);
+    assert_begun(m, 0x20300, NULL);
+    assert_name(m, 0x20208, 50, "Third");
+    /* the rundown tells the body: it has its name there, and is no guess any more */
+    method(m, ALIVE, 60, (body){.start = 0x20000, .id = 1, .size = 0x80, .name = "First"});
+    assert_begun(m, 0x20040, NULL);
+    assert_name(m, 0x20040, 60, "First");
+    /* two methods at one entry: no telling which */
+    assert_int_equal(entry_point(m, 4, "Fourth", 0x90000), 0);
+    assert_int_equal(entry_point(m, 5, "Fifth", 0x90000), 0);
+    assert_begun(m, 0x90000, NULL);
+}
+
+static void only_entry_points_near_what_is_wanted_are_kept(void **state)
+{
+    clr_methods *m = *state;
+    assert_int_equal(entry_point(m, 1, "Near", 0x20000), 0);
+    assert_int_equal(entry_point(m, 2, "Far", 0x80000), 0);
+    uint64_t ip = 0x20010;
+    assert_true(clr_methods_want(m, &ip, 1));
+    assert_int_equal(clr_methods_count(m), 1);
+    assert_int_equal(entry_point(m, 3, "Later", 0x90000), 0);
+    assert_int_equal(entry_point(m, 4, "Nearer", 0x20008), 0);
+    assert_int_equal(clr_methods_count(m), 2);
+    assert_begun(m, 0x20010, "Nearer");
+    assert_begun(m, 0x80010, NULL);
 }
 
 int main(void)
@@ -459,6 +518,8 @@ int main(void)
         WITH_MAP(a_module_id_used_again_is_another_module),
         WITH_MAP(a_load_without_names_has_those_of_its_method),
         WITH_MAP(an_entry_point_names_a_precompiled_method),
+        WITH_MAP(code_behind_an_entry_point_is_that_methods_unless_a_body_is_nearer),
+        WITH_MAP(only_entry_points_near_what_is_wanted_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,19 @@ static void folded_has_a_line_for_each_stack_that_ends_somewhere(void **state)
     profile_unref(p);
 }
 
+static void folded_has_no_control_characters(void **state)
+{
+    (void)state;
+    profile_builder *b = kit_builder(&(profile_cfg){.kind = PROFILE_CPU});
+    kit_stack(b,
+              "lib!A\x1b[2J\x7f\xc2\x9b"
+              "1m\xc2\xa7\n",
+              3);
+    profile *p = kit_build(b);
+    assert_text(exported(p, &(profile_export_cfg){.format = PROFILE_FOLDED}), "lib!A [2J  1m\xc2\xa7  3\n");
+    profile_unref(p);
+}
+
 static void speedscope_opens_and_closes_each_frame_where_it_stands(void **state)
 {
     (void)state;
@@ -279,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folded_has_a_line_for_each_stack_that_ends_somewhere),
+        cmocka_unit_test(folded_has_no_control_characters),
         cmocka_unit_test(speedscope_opens_and_closes_each_frame_where_it_stands),
         cmocka_unit_test(flame_leaves_the_smallest_nodes_out_and_says_how_many),
         cmocka_unit_test(flame_of_an_overlay_has_both_values),

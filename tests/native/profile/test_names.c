@@ -183,6 +183,72 @@ static void a_profile_is_built_once(void **state)
     profile_builder_unref(b);
 }
 
+/* An event of a method through the tap that takes names of another session. */
+static void tell(profile_builder *b, int id, body x)
+{
+    nt_tap *t = profile_builder_names(b);
+    nt_kind k = {.provider = slice_str(id < 0 ? RUNDOWN : RUNTIME), .id = (uint32_t)abs(id), .version = 2};
+    void *use = t->ops->kind(t, &k);
+    assert_non_null(use);
+    buf p;
+    buf_init(&p, 0);
+    method_payload(&p, id, x);
+    nt_event ev = {.kind = &k, .payload = buf_view(&p), .ts = 900};
+    t->ops->event(t, use, NULL, &ev);
+    buf_fini(&p);
+}
+
+static void tell_entry(profile_builder *b, uint64_t entry, const char *name)
+{
+    nt_tap *t = profile_builder_names(b);
+    nt_kind k = {.provider = SLICE_LIT(RUNTIME), .id = 159};
+    void *use = t->ops->kind(t, &k);
+    assert_non_null(use);
+    buf p;
+    buf_init(&p, 0);
+    buf_u64(&p, entry * 3);
+    put_utf16z(&p, "N.T");
+    put_utf16z(&p, name);
+    put_utf16z(&p, "void  ()");
+    buf_u64(&p, entry);
+    buf_u16(&p, 0);
+    nt_event ev = {.kind = &k, .payload = buf_view(&p), .ts = 900};
+    t->ops->event(t, use, NULL, &ev);
+    buf_fini(&p);
+}
+
+static void another_session_tells_the_names_before_the_stacks_come_and_after(void **state)
+{
+    (void)state;
+    profile_builder *b = kit_builder(&cpu);
+    nt_tap *t = profile_builder_names(b);
+    nt_kind other = {.provider = SLICE_LIT("Microsoft-DotNETCore-SampleProfiler"), .id = 0};
+    assert_null(t->ops->kind(t, &other)); /* its samples are not this one's */
+    t->ops->ref(t);
+    tell(b, ALIVE, (body){.start = 0x9000, .token = 0x06000001, .name = "Main"});
+    sample(b, true, 100, 2, 0x1010, 0x9010);
+    sample(b, true, 100, 3, 0x20010, 0x9010);
+    sample(b, true, 100, 5, 0x777777, 0x9010);
+    tell_entry(b, 0x20000, "Begun");
+    profile_unnamed u;
+    profile_unnamed_of(b, &u);
+    assert_int_equal(u.unknown, 3);
+    assert_int_equal(u.begun, 1);
+    tell(b, ALIVE, (body){.start = 0x1000, .token = 0x06000007, .name = "Late"});
+    profile_unnamed_of(b, &u);
+    assert_int_equal(u.unknown, 2);
+    profile *p = kit_build(b);
+    assert_text(kit_tree(p), "<root> 10/0 (N.T.Main() 10/0 (0x777777 5/5, N.T.Begun() 3/3, N.T.Late() 2/2))");
+    const profile_frame *begun = profile_frame_at(p, kit_frame(p, "N.T.Begun()"));
+    assert_int_equal(begun->kind, PROFILE_FRAME_MANAGED);
+    assert_int_equal(begun->module_index, UINT32_MAX);
+    assert_slice_str(begun->module, "?");
+    assert_int_equal(profile_info_of(p)->unresolved, 5);
+    tell(b, ALIVE, (body){.start = 0x777000, .size = 0x1000, .name = "TooLate"}); /* built: it changes nothing */
+    t->ops->unref(t);
+    profile_unref(p);
+}
+
 /* ---- what names tell --------------------------------------------------------------------------------------------- */
 
 static void the_namespace_of_a_type(void **state)
@@ -262,6 +328,7 @@ int main(void)
         cmocka_unit_test(another_resolver_names_what_is_not_managed),
         cmocka_unit_test(managed_waits_are_found_without_generic_arguments),
         cmocka_unit_test(a_profile_is_built_once),
+        cmocka_unit_test(another_session_tells_the_names_before_the_stacks_come_and_after),
         cmocka_unit_test(the_namespace_of_a_type),
         cmocka_unit_test(state_machines_are_known_by_their_shape),
         cmocka_unit_test(an_async_method_has_the_name_of_its_author),
