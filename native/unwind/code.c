@@ -80,20 +80,34 @@ static instruction read_one(const uint8_t *p, int n)
     return (instruction){OP_OTHER, 0, 0, 0};
 }
 
+/* The number of DWARF of a register in an instruction. */
+static int dwarf_of(int reg)
+{
+    static const uint8_t low[8] = {UW_RAX, UW_RCX, UW_RDX, UW_RBX, UW_RSP, UW_RBP, UW_RSI, UW_RDI};
+    return reg < 8 ? low[reg] : reg;
+}
+
+static void nothing_saved(uw__leaf *out)
+{
+    for (int i = 0; i < UW_RIP; i++)
+        out->at[i] = -1;
+}
+
 /* ---- epilogues and stubs ----------------------------------------------------------------------------------------- */
 
-/* Goes from ip to a ret or a jump, if only instructions of an epilogue are between. */
-static bool forward(const text *t, int64_t *ra_at, int64_t *rbp_at)
+/* Goes from ip to a ret or a jump, if only instructions of an epilogue are between. OP_RET, OP_JUMP (a tail call, or a
+ * stub that loads and jumps), or OP_OTHER: it is none. */
+static op forward(const text *t, uw__leaf *out)
 {
     int64_t sp = 0;
-    bool moved = false, plain = false;
+    bool moved = false;
     int at = BEFORE;
-    *rbp_at = -1;
+    nothing_saved(out);
     for (int i = 0; i < STEPS; i++) {
         instruction x = read_one(t->p + at, t->n - at);
         switch (x.op) {
         case OP_POP:
-            if (x.reg == 5) *rbp_at = sp;
+            out->at[dwarf_of(x.reg)] = sp;
             sp += 8;
             moved = true;
             break;
@@ -101,33 +115,34 @@ static bool forward(const text *t, int64_t *ra_at, int64_t *rbp_at)
             sp += x.value;
             moved = true;
             break;
-        case OP_PLAIN: plain = true; break;
-        case OP_RET: *ra_at = sp; return true;
-        case OP_JUMP: *ra_at = sp; return moved || plain; /* a tail call, or a stub that loads and jumps */
+        case OP_PLAIN: moved = true; break;
+        case OP_RET: out->ra_at = sp; return OP_RET;
+        case OP_JUMP: out->ra_at = sp; return moved ? OP_JUMP : OP_OTHER;
         case OP_OTHER:
         case OP_PUSH:
         case OP_SUB:
         case OP_SET_RBP:
         case OP_LEA_RSP: /* rbp still holds the frame: it is for the frame pointer */
-        case OP_LEAVE: return false;
+        case OP_LEAVE: return OP_OTHER;
         }
         at += x.size;
     }
-    return false;
+    return OP_OTHER;
 }
 
 /* ---- prologues --------------------------------------------------------------------------------------------------- */
 
 /* Goes from a start to ip. True: all instructions between are a prologue's, and rbp has not been set. */
-static bool from_start(const text *t, int start, int64_t *ra_at, int64_t *rbp_at)
+static bool from_start(const text *t, int start, uw__leaf *out)
 {
-    int64_t depth = 0, rbp_depth = -1;
+    int64_t depth = 0;
     int at = start;
+    nothing_saved(out);
     for (int i = 0; i < STEPS && at < BEFORE; i++) {
         instruction x = read_one(t->p + at, BEFORE - at);
         if (x.op == OP_PUSH) {
             depth += 8;
-            if (x.reg == 5) rbp_depth = depth;
+            out->at[dwarf_of(x.reg)] = depth; /* from the top down, until the depth is known */
         } else if (x.op == OP_SUB) {
             depth += x.value;
         } else if (x.op != OP_PLAIN) {
@@ -136,8 +151,9 @@ static bool from_start(const text *t, int start, int64_t *ra_at, int64_t *rbp_at
         at += x.size;
     }
     if (at != BEFORE) return false;
-    *ra_at = depth;
-    *rbp_at = rbp_depth < 0 ? -1 : depth - rbp_depth;
+    out->ra_at = depth;
+    for (int i = 0; i < UW_RIP; i++)
+        if (out->at[i] >= 0) out->at[i] = depth - out->at[i];
     return true;
 }
 
@@ -159,35 +175,46 @@ static bool goes_on(const text *t, bool first)
 }
 
 /* Without the method's start: a push of rbp before ip from which a prologue leads there, and goes on. */
-static bool backward(const text *t, int64_t *ra_at, int64_t *rbp_at)
+static bool backward(const text *t, uw__leaf *out)
 {
-    *ra_at = 0;
-    *rbp_at = -1;
+    out->ra_at = 0;
+    nothing_saved(out);
     if (t->p[BEFORE] == 0x55 && goes_on(t, true)) return true;
     if (!goes_on(t, false)) return false;
     for (int at = BEFORE - 1; at >= t->from; at--)
-        if (t->p[at] == 0x55 && from_start(t, at, ra_at, rbp_at)) return true;
+        if (t->p[at] == 0x55 && from_start(t, at, out)) return true;
     return false;
 }
 
-bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, int64_t *ra_at, int64_t *rbp_at)
+static bool read_around(const uw_memory *code, uint64_t ip, text *t)
 {
-    text t = {.from = 0, .n = BEFORE + BEHIND};
+    *t = (text){.from = 0, .n = BEFORE + BEHIND};
     if (!code || !code->read) return false;
-    if (!code->read(code->arg, ip - BEFORE, t.p, sizeof t.p)) { /* at the edge of a map */
-        t.from = BEFORE;
-        if (!code->read(code->arg, ip, t.p + BEFORE, BEHIND)) {
-            t.n = BEFORE + 16;
-            if (!code->read(code->arg, ip, t.p + BEFORE, 16)) return false;
-        }
-    }
+    if (code->read(code->arg, ip - BEFORE, t->p, sizeof t->p)) return true;
+    t->from = BEFORE; /* at the edge of a map */
+    if (code->read(code->arg, ip, t->p + BEFORE, BEHIND)) return true;
+    t->n = BEFORE + 16;
+    return code->read(code->arg, ip, t->p + BEFORE, 16);
+}
+
+bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, uw__leaf *out)
+{
+    text t;
+    if (!read_around(code, ip, &t)) return false;
     if (start && ip >= start && ip - start <= (uint64_t)(BEFORE - t.from)) {
         int at = BEFORE - (int)(ip - start);
-        if (from_start(&t, at, ra_at, rbp_at) && (ip == start || goes_on(&t, false))) return true;
-    } else if (!start && backward(&t, ra_at, rbp_at)) {
+        if (from_start(&t, at, out) && (ip == start || goes_on(&t, false))) return true;
+    } else if (!start && backward(&t, out)) {
         return true;
     }
-    return forward(&t, ra_at, rbp_at);
+    return forward(&t, out) != OP_OTHER;
+}
+
+bool uw__code_epilogue(const uw_memory *code, uint64_t ip, uw__leaf *out)
+{
+    text t = {.from = BEFORE, .n = BEFORE + 32};
+    if (!code || !code->read || !code->read(code->arg, ip, t.p + BEFORE, 32)) return false;
+    return forward(&t, out) == OP_RET;
 }
 
 bool uw__code_after_call(const uw_memory *code, uint64_t address)

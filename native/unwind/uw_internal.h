@@ -132,10 +132,16 @@ bool uw__expr(slice expr, const uw_regs *regs, const uw_memory *memory, const ui
 
 /* ---- code.c: x86-64 ---- */
 
-/* How far the stack pointer is from the return address when the thread stands at ip, by the instructions around: in a
- * prologue, an epilogue, a stub. Reads code through memory. False: it is none of these (then the frame pointer counts).
- * start: of the method, 0: not known. *rbp_at: where rbp lies saved, from the stack pointer; -1: it is not. */
-bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, int64_t *ra_at, int64_t *rbp_at);
+/* Where things lie from the stack pointer on, when a thread stands in a prologue, an epilogue or a stub. */
+typedef struct uw__leaf {
+    int64_t ra_at;
+    int64_t at[UW_RIP]; /* saved registers; -1: it is as it was */
+} uw__leaf;
+/* Tells it by the instructions around ip, read through memory. False: it is none of these (then the frame pointer
+ * counts). start: of the method, 0: not known. */
+bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, uw__leaf *out);
+/* The same for an epilogue only, up to its ret: some compilers do not describe them in call frame information. */
+bool uw__code_epilogue(const uw_memory *code, uint64_t ip, uw__leaf *out);
 /* Does a call end right before this address? */
 bool uw__code_after_call(const uw_memory *code, uint64_t address);
 

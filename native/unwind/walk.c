@@ -123,19 +123,39 @@ static void returned(uw_regs *r, uint64_t ip, uint64_t sp, unsigned known)
     r->known = (r->known & known) | BIT(UW_RIP) | BIT(UW_RSP);
 }
 
+/* Takes what lies where the instructions say. */
+static bool by_leaf(uw_space *s, const uw__leaf *x, uw_regs *regs, const uw_memory *m)
+{
+    uint64_t sp = regs->r[UW_RSP], ra;
+    uw_regs next = *regs;
+    if (x->ra_at < 0 || !uw__read64(m, sp + (uint64_t)x->ra_at, &ra) || !is_code(s, ra - 1)) return false;
+    for (unsigned k = 0; k < UW_RIP; k++) {
+        if (x->at[k] < 0 || !(KEPT >> k & 1)) continue;
+        if (!uw__read64(m, sp + (uint64_t)x->at[k], &next.r[k])) return false;
+        next.known |= BIT(k);
+    }
+    *regs = next;
+    returned(regs, ra, sp + (uint64_t)x->ra_at + 8, KEPT);
+    return true;
+}
+
 /* At a place where the instructions tell how far away the return address is. */
 static bool by_code(uw_space *s, uw_regs *regs, const uw_memory *m)
 {
-    uint64_t ip = regs->r[UW_RIP], sp = regs->r[UW_RSP], start = 0, ra, rbp;
-    int64_t ra_at, rbp_at;
+    uint64_t ip = regs->r[UW_RIP], start = 0;
+    uw__leaf x;
     if (s->code_fn && !s->code_fn(s->code_arg, ip, &start)) start = 0;
-    if (!uw__code_leaf(&s->code, ip, start, &ra_at, &rbp_at) || ra_at < 0) return false;
-    if (!uw__read64(m, sp + (uint64_t)ra_at, &ra) || !is_code(s, ra - 1)) return false;
-    if (rbp_at >= 0) {
-        if (!uw__read64(m, sp + (uint64_t)rbp_at, &rbp)) return false;
-        regs->r[UW_RBP] = rbp;
-    }
-    returned(regs, ra, sp + (uint64_t)ra_at + 8, KEPT);
+    return uw__code_leaf(&s->code, ip, start, &x) && by_leaf(s, &x, regs, m);
+}
+
+/* In an epilogue whose call frame information may be that of the body (NativeAOT). */
+static bool by_epilogue(uw_space *s, uw_regs *regs, const uw_memory *m)
+{
+    uw__leaf x;
+    uw_regs next = *regs;
+    if (!uw__code_epilogue(&s->code, regs->r[UW_RIP], &x) || !by_leaf(s, &x, &next, m)) return false;
+    if (!uw__code_after_call(&s->code, next.r[UW_RIP])) return false;
+    *regs = next;
     return true;
 }
 
@@ -169,6 +189,11 @@ static bool step(uw_space *s, uw_regs *regs, bool exact, const uw_memory *m, uw_
     if (ip == 0 && !exact) return stop(end, UW_END_ROOT);
     const uw__map *map = uw__space_at(s, pc);
     const uw__row *row = map && map->executable ? row_of(s, map, pc) : NULL;
+    if (row && exact && by_epilogue(s, regs, m)) {
+        s->stats.by_code++;
+        tell(regs, UW_CODE, false, out);
+        return true;
+    }
     if (row) {
         if (!by_row(row, regs, m, end)) return false;
         s->stats.by_cfi++;
