@@ -5,6 +5,7 @@ local database = require("lunette.redaction.database")
 local generation = require("lunette.generation")
 local headers = require("lunette.redaction.headers")
 local log = require("lunette.log")
+local splice = require("lunette.redaction.splice")
 
 local M = {}
 
@@ -231,46 +232,35 @@ end
 local function assignments(text)
   local lower, places = text:lower(), {}
   for _, stem in ipairs(STEMS) do places[stem] = 0 end
-  local out, kept, from = {}, 1, 1
-  while true do
+  return splice.replace(text, M.SENSITIVE, function(from)
     local at = next_stem(lower, from, places)
-    if not at then break end
-    from = text:match("^[%w_%-%.]*()", at) -- one look at each name
-    local rest = text:sub(at, from - 1)
+    if not at then return nil end
+    local on = text:match("^[%w_%-%.]*()", at) -- one look at each name
+    local rest = text:sub(at, on - 1)
     local name, begin = whole_name(text, at, rest:sub(1, MAX_NAME + 1))
-    local start = #rest <= MAX_NAME and value_start(text, begin, from)
+    local start = #rest <= MAX_NAME and value_start(text, begin, on)
     local kind = start and names_secret(name)
-    if kind and is_secret_value(kind, text, from, start) then
-      local last, open = value_end(text, start)
-      if last and last >= open then
-        out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
-        kept, from = last + 1, last + 1
-      end
-    end
-  end
-  out[#out + 1] = text:sub(kept)
-  return table.concat(out)
+    if not kind or not is_secret_value(kind, text, on, start) then return on end
+    local last, open = value_end(text, start)
+    if last and last >= open then return last + 1, open, last end
+    return on
+  end)
 end
 
 -- scheme://user:password@host
 local function user_info(text)
-  local out, kept, from = {}, 1, 1
-  while true do
+  return splice.replace(text, M.SENSITIVE, function(from)
     local at = text:find("://", from, true)
-    if not at then break end
-    from = at + 3
-    local open, close = text:match("^[^%s/:@]*:()[^%s/]+()@", from) -- to the last @: a password may have some
+    if not at then return nil end
+    local on = at + 3
+    local open, close = text:match("^[^%s/:@]*:()[^%s/]+()@", on) -- to the last @: a password may have some
     if not open then -- a token alone
-      local alone, behind = text:match("^([^%s/:@<]+)()@", from)
-      if alone and #alone >= MIN_ALONE and alone:find("%d") then open, close = from, behind end
+      local alone, behind = text:match("^([^%s/:@<]+)()@", on)
+      if alone and #alone >= MIN_ALONE and alone:find("%d") then open, close = on, behind end
     end
-    if open then
-      out[#out + 1] = text:sub(kept, open - 1) .. M.SENSITIVE
-      kept, from = close, close
-    end
-  end
-  out[#out + 1] = text:sub(kept)
-  return table.concat(out)
+    if open then return close, open, close - 1 end
+    return on
+  end)
 end
 
 local AWS <const> = { AKIA = true, ASIA = true, AGPA = true, AIDA = true, AROA = true, AIPA = true, ANPA = true, ANVA = true }

@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Error messages of databases that repeat a value of the statement or of a row: SQLite, SQL Server, PostgreSQL, MySQL.
+local splice = require("lunette.redaction.splice")
+
 local M = {}
 
 local NEAR <const> = 96    -- bytes behind the head in which the value begins
@@ -18,29 +20,25 @@ local MESSAGES <const> = {
   { "Key (", ")=(", ") " },
 }
 
+-- The value of a message whose head ends at `at`: its first and last byte; nil when none is there.
+local function value_of(text, message, at)
+  local _, found = text:sub(at + 1, at + NEAR):find(message[2], 1, true)
+  if not found then return nil end
+  local start = at + found + 1
+  local stop = text:sub(start, start + LONGEST):find(message[3], 1, true)
+  if not stop and message[1] == "near " then return nil end -- alone it is an ordinary word
+  local last = stop and start + stop - 2 or (text:find("[\r\n]", start) or #text + 1) - 1
+  if last < start or text:find("^<redacted:", start) then return nil end
+  return start, last
+end
+
 local function one(text, message, mark)
-  local head, open, close = message[1], message[2], message[3]
-  local out, kept, from = {}, 1, 1
-  while true do
-    local _, at = text:find(head, from, true)
-    if not at then break end
-    from = at + 1
-    local _, start = text:sub(from, at + NEAR):find(open, 1, true)
-    if start then
-      start = at + start + 1
-      local stop = text:sub(start, start + LONGEST):find(close, 1, true)
-      -- "near" alone is an ordinary word
-      if stop or head ~= "near " then
-        local last = stop and start + stop - 2 or (text:find("[\r\n]", start) or #text + 1) - 1
-        if last >= start and not text:find("^<redacted:", start) then
-          out[#out + 1] = text:sub(kept, start - 1) .. mark
-          kept, from = last + 1, last + 1
-        end
-      end
-    end
-  end
-  out[#out + 1] = text:sub(kept)
-  return table.concat(out)
+  return splice.replace(text, mark, function(from)
+    local _, at = text:find(message[1], from, true)
+    if not at then return nil end
+    local first, last = value_of(text, message, at)
+    return (last or at) + 1, first, last
+  end)
 end
 
 --- Text without the values that such messages repeat.

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Secrets whose value goes on over blanks and semicolons, to the end of the line: cookies, and what an Authorization header holds. And
 -- tokens that are known by how they begin.
+local splice = require("lunette.redaction.splice")
+
 local M = {}
 
 local MIN_OPAQUE <const> = 16 -- characters of a value of Authorization without a scheme
@@ -34,25 +36,19 @@ local function is_authorization(value)
 end
 
 local function headers(text, lower, stem, names, is_secret, mark)
-  local out, kept, from = {}, 1, 1
-  while true do
+  return splice.replace(text, mark, function(from)
     local at = lower:find(stem, from, true)
-    if not at then break end
+    if not at then return nil end
     local begin = lower:sub(math.max(1, at - 16), at - 1):match("[%w_%-]*$")
-    from = text:match("^[%w_%-]*()", at)
-    local name = (begin .. lower:sub(at, math.min(from - 1, at + 32))):gsub("[_%-]", "")
+    local on = text:match("^[%w_%-]*()", at)
+    local name = (begin .. lower:sub(at, math.min(on - 1, at + 32))):gsub("[_%-]", "")
     local start, last = nil, nil
-    if names(name) then start, last = value_of(text, from) end
-    if start and last >= start then
-      if is_secret(text:sub(start, last)) then
-        out[#out + 1] = text:sub(kept, start - 1) .. mark
-        kept = last + 1
-      end
-      from = math.max(from, last + 1)
-    end
-  end
-  out[#out + 1] = text:sub(kept)
-  return table.concat(out)
+    if names(name) then start, last = value_of(text, on) end
+    if not start or last < start then return on end
+    on = math.max(on, last + 1)
+    if is_secret(text:sub(start, last)) then return on, start, last end
+    return on
+  end)
 end
 
 --- Text without the values of cookies and of Authorization headers.
