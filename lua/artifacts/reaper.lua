@@ -15,7 +15,7 @@ local NS_PER_MS <const>, MS_PER_HOUR <const> = 1000000, 3600 * 1000
 
 local DUMP <const> = "^dump_pid%d+_%a+_%d%d%d%d%d%d%d%dT%d%d%d%d%d%dZ[%w-]*%.dmp"
 local OURS <const> = {
-  "^%d%d%d%d%d%d%d%dT%d%d%d%d%d%dZ%-%d+%-%w+%.%w+$", -- traces, exports
+  "^%d%d%d%d%d%d%d%dT%d%d%d%d%d%dZ%-%d+%-%w+%.[%w%.]+$", -- traces, exports
   DUMP .. "$", DUMP .. "%.crashreport%.json$", DUMP .. "%.part$", DUMP .. "%.part%.crashreport%.json$",
   "%-%-0x%x%x%x%x%x%x%x%x%.bin$", -- method bytes
 }

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- The raw stream of a capture as a file below the artifact root: made for the window, kept only when the capture succeeded.
-local aging = require("samplers.aging")
 local crypto = require("lunette.crypto")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
 local log = require("lunette.log")
 local loop = require("lunette.loop")
+local reaper = require("artifacts.reaper")
 local recordings = require("lunette.recordings")
 
 local M = {}
@@ -45,7 +45,7 @@ function M.new(pid)
     return nil, errors.new("Internal", ("The folder for traces below %s cannot be made: %s. Set MCP_ARTIFACT_ROOT to a folder that can be "
       .. "written to."):format(root, tostring(err)), { hints = {} })
   end
-  aging.prune(root .. "/" .. M.FOLDER)
+  reaper.sweep()
   local trace = setmetatable({ name = name, path = root .. "/" .. name }, Trace)
   loop.on_cleanup(function() trace:discard() end)
   return trace

@@ -56,7 +56,7 @@ local function write(entry, how, content)
     crypto.crockford(RANDOM):lower(), how.suffix)
   local root = recordings.root()
   local ok, err = fs.mkdirs(root .. "/" .. FOLDER)
-  if ok then require("samplers.aging").prune(root .. "/" .. FOLDER) end
+  if ok then require("artifacts.reaper").sweep() end
   if ok then ok, err = fs.write_private(root .. "/" .. name, content) end
   if ok then return name end
   return nil, errors.new("Internal", ("The export cannot be written below %s: %s. Set MCP_ARTIFACT_ROOT to a folder that can be written "
