@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* capture.c: what is opened, and what each record does. The thread that leaves a processor brings its stack in a sample
+ * of sched_switch, taken in its own context; that it left and came back is told by records of switches, which are small
+ * and are there even where a sample found no room. */
+#include "offcpu/capture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "kernel/kernel.h"
+#include "naming/naming.h"
+
+enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX, COMM_BYTES = 16 };
+#define HARDIRQ_OR_SOFTIRQ 0x18 /* TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ of common_flags */
+#define IN_SYSCALL         UINT64_C(0xffffffffffffffda) /* -ENOSYS: what the kernel keeps in rax while it works */
+#define CONTEXT_MAX        UINT64_C(0xfffffffffffff001) /* from here on: PERF_CONTEXT_… marks */
+
+/* What is known of a thread between its records. */
+typedef struct live {
+    uint32_t call;    /* the system call that it began last, by trace; 0: not known */
+    bool out_seen;    /* the sample of its switch has come, the record of it not yet */
+    oc_place at;
+    int64_t time;
+} live;
+
+struct oc_capture {
+    int pid;
+    perf_set *perf;
+    uw_space *space;
+    naming *names;
+    oc *spans;
+    oc_stacks *stacks;
+    map64 live; /* tid -> index */
+    live *lives;
+    size_t n_lives, cap_lives;
+    tp_format sched_switch, sched_waking, sys_enter;
+    int f_state, f_wakee, f_flags, f_waking_pid, f_id;
+    int spec_of[SPECS_MAX]; /* index among the opened; -1: not opened */
+    bool kernel_names, syscalls, filtered;
+    int64_t begin_ns;
+    bool ran;
+};
+
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static live *live_of(oc_capture *c, int tid)
+{
+    uint64_t i;
+    if (map64_get(&c->live, (uint64_t)tid, &i)) return &c->lives[i];
+    if (c->n_lives == OC_THREADS_MAX) return NULL;
+    if (c->n_lives == c->cap_lives) {
+        size_t to = c->cap_lives ? c->cap_lives * 2 : 64;
+        live *grown = mem_realloc(c->lives, to * sizeof *grown);
+        if (!grown) return NULL;
+        c->lives = grown;
+        c->cap_lives = to;
+    }
+    if (!map64_put(&c->live, (uint64_t)tid, c->n_lives)) return NULL;
+    c->lives[c->n_lives] = (live){0};
+    return &c->lives[c->n_lives++];
+}
+
+static void name_thread(oc_capture *c, int tid)
+{
+    char rel[64];
+    buf b;
+    buf_init(&b, 0);
+    snprintf(rel, sizeof rel, "/proc/%d/task/%d/comm", c->pid, tid);
+    if (kn_read("", rel, KN_SMALL_MAX, &b, NULL) >= 0 && b.n) oc_name(c->spans, tid, slice_of(b.p, b.n - 1));
+    buf_fini(&b);
+}
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+static oc_sync sync_of(const uw_regs *regs)
+{
+    if (regs->r[UW_RAX] != IN_SYSCALL) return OC_SYNC_NONE;
+    switch (regs->r[UW_RSI] & 0x7f) { /* the operation, if it is futex: linux/futex.h */
+    case 0:                           /* FUTEX_WAIT */
+    case 6:                           /* FUTEX_LOCK_PI */
+    case 13: return OC_SYNC_LOCK;     /* FUTEX_LOCK_PI2 */
+    default: return OC_SYNC_WAIT;
+    }
+}
+
+static uint32_t stack_of(oc_capture *c, const perf_record *r)
+{
+    uint64_t kernel[OC_KERNEL_MAX], user[OC_FRAMES_MAX];
+    uint32_t n_kernel = 0, n_user = 0;
+    for (uint32_t i = 0; i < r->n_chain && n_kernel < OC_KERNEL_MAX; i++)
+        if (r->chain[i] < CONTEXT_MAX) kernel[n_kernel++] = r->chain[i];
+    if (r->has_regs) n_user = oc_stacks_user(c->stacks, c->space, r->tid, &r->regs, r->stack, user);
+    return oc_stacks_put(c->stacks, kernel, n_kernel, user, n_user);
+}
+
+static void on_switch_sample(oc_capture *c, const perf_record *r)
+{
+    live *t = live_of(c, r->tid);
+    if (!t) return;
+    oc_state state = oc_state_of(tp_int(&c->sched_switch, c->f_state, r->raw));
+    t->at = (oc_place){.state = (uint8_t)state};
+    if (state != OC_RUNNABLE && state != OC_DEAD) {
+        bool in_call = r->has_regs && r->regs.r[UW_RAX] == IN_SYSCALL;
+        t->at.stack = stack_of(c, r);
+        t->at.sync = r->has_regs ? (uint8_t)sync_of(&r->regs) : OC_SYNC_NONE;
+        t->at.call = in_call ? (uint16_t)t->call : 0;
+    }
+    t->out_seen = true;
+    t->time = r->time;
+    oc_out(c->spans, r->tid, r->time, t->at);
+}
+
+static void on_switch(oc_capture *c, const perf_record *r)
+{
+    live *t = live_of(c, r->tid);
+    if (!t || r->time < c->begin_ns) return;
+    if (!r->out) {
+        t->out_seen = false;
+        oc_in(c->spans, r->tid, r->time);
+    } else if (t->out_seen) {
+        t->out_seen = false;
+    } else { /* its sample found no room */
+        oc_out(c->spans, r->tid, r->time, (oc_place){.state = r->preempted ? OC_RUNNABLE : OC_SLEEP});
+    }
+}
+
+static void on_waking(oc_capture *c, const perf_record *r)
+{
+    int wakee = (int)tp_int(&c->sched_waking, c->f_wakee, r->raw);
+    int64_t flags = tp_int(&c->sched_waking, c->f_flags, r->raw);
+    oc_waker w = {.kind = r->pid == c->pid ? OC_WAKER_THREAD : OC_WAKER_OTHER, .tid = r->tid};
+    if (flags & HARDIRQ_OR_SOFTIRQ || r->pid == 0) w = (oc_waker){.kind = OC_WAKER_INTERRUPT};
+    oc_waking(c->spans, wakee, r->time, &w);
+}
+
+static void on_call(oc_capture *c, const perf_record *r)
+{
+    live *t = live_of(c, r->tid);
+    int64_t nr = tp_int(&c->sys_enter, c->f_id, r->raw);
+    if (t) t->call = nr >= 0 && nr < UINT16_MAX - 1 ? (uint32_t)nr + 1 : 0;
+}
+
+static void on_map(oc_capture *c, const perf_record *r)
+{
+    char open[4200];
+    if (r->pid != c->pid) return;
+    int n = snprintf(open, sizeof open, "/proc/%d/root%.*s", c->pid, (int)r->map.path.n, (const char *)r->map.path.p);
+    bool file = r->map.path.n && r->map.path.p[0] == '/' && r->map.path.p[r->map.path.n > 1] != '/';
+    uw_map m = {.start = r->map.start,
+                .end = r->map.start + r->map.size,
+                .file_offset = r->map.file_offset,
+                .executable = r->map.prot & 4,
+                .path = r->map.path,
+                .open = file && n > 0 && (size_t)n < sizeof open ? open : NULL};
+    (void)uw_space_map(c->space, &m);
+}
+
+static void on_sample(oc_capture *c, const perf_record *r)
+{
+    if ((int)r->spec == c->spec_of[SPEC_SWITCH]) on_switch_sample(c, r);
+    if ((int)r->spec == c->spec_of[SPEC_WAKING] || (int)r->spec == c->spec_of[SPEC_WAKING_ALL]) on_waking(c, r);
+    if ((int)r->spec == c->spec_of[SPEC_CALLS]) on_call(c, r);
+}
+
+static void on_record(void *arg, const perf_record *r)
+{
+    oc_capture *c = arg;
+    switch (r->kind) {
+    case PERF_SAMPLE: on_sample(c, r); break;
+    case PERF_SWITCH: on_switch(c, r); break;
+    case PERF_MMAP: on_map(c, r); break;
+    case PERF_COMM:
+        if (r->pid == c->pid) oc_name(c->spans, r->tid, r->comm);
+        break;
+    case PERF_FORK:
+        if (r->pid == c->pid) name_thread(c, r->tid);
+        break;
+    case PERF_EXIT:
+        if (r->pid != c->pid) break;
+        oc_exit(c->spans, r->tid);
+        (void)map64_del(&c->live, (uint64_t)r->tid);
+        break;
+    case PERF_LOST:
+    case PERF_THROTTLE:
+    case PERF_OTHER: break;
+    }
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static size_t ring_bytes(void)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t n = OC_RING_BYTES;
+    while (n > OC_RING_MIN && n * (size_t)(cpus > 0 ? cpus : 1) > OC_RINGS_BYTES)
+        n /= 2;
+    return n;
+}
+
+static int load_formats(oc_capture *c, bool syscalls, err *e)
+{
+    int rc = tp_load("", "sched", "sched_switch", &c->sched_switch, e);
+    if (rc == 0) rc = tp_load("", "sched", "sched_waking", &c->sched_waking, e);
+    if (rc == 0 && syscalls) rc = tp_load("", "raw_syscalls", "sys_enter", &c->sys_enter, e);
+    if (rc < 0) return rc;
+    c->f_state = tp_field_of(&c->sched_switch, "prev_state");
+    c->f_wakee = tp_field_of(&c->sched_waking, "pid");
+    c->f_flags = tp_field_of(&c->sched_waking, "common_flags");
+    c->f_id = syscalls ? tp_field_of(&c->sys_enter, "id") : -1;
+    if (c->f_state < 0 || c->f_wakee < 0 || (syscalls && c->f_id < 0))
+        return err_set(e, ERR_NOT_SUPPORTED, "this kernel writes sched_switch or sched_waking in a way not known here");
+    return 0;
+}
+
+/* "pid==1||pid==2": those who may be woken. Left empty when they are too many for one filter. */
+static void filter_of(oc_capture *c, buf *out)
+{
+    kn_threads t;
+    if (kn_threads_of("", c->pid, slice_of(NULL, 0), &t, NULL) < 0) return;
+    for (size_t i = 0; i < t.n; i++) {
+        oc_name(c->spans, t.rows[i].tid, slice_str(t.rows[i].name));
+        if (t.n <= OC_FILTER_THREADS) buf_printf(out, "%spid==%d", i ? "||" : "", t.rows[i].tid);
+    }
+    if (t.n > OC_FILTER_THREADS || out->failed) buf_reset(out);
+    kn_threads_fini(&t);
+    buf_u8(out, 0);
+}
+
+static uint32_t add_spec(oc_capture *c, perf_spec *specs, uint32_t n, int which, perf_spec s)
+{
+    c->spec_of[which] = (int)n;
+    specs[n] = s;
+    return n + 1;
+}
+
+static int open_events(oc_capture *c, const oc_cfg *cfg, err *e)
+{
+    perf_spec specs[SPECS_MAX];
+    uint32_t n = 0;
+    buf filter;
+    buf_init(&filter, 4096);
+    for (int i = 0; i < SPECS_MAX; i++)
+        c->spec_of[i] = -1;
+    perf_spec s = perf_tracepoint(c->sched_switch.id, 1);
+    s.take |= PERF_TAKE_KERNEL_CHAIN | PERF_TAKE_USER;
+    s.stack_bytes = cfg && cfg->stack_bytes ? cfg->stack_bytes : OC_STACK_BYTES;
+    s.switches = true;
+    s.what = "sched:sched_switch";
+    n = add_spec(c, specs, n, SPEC_SWITCH, s);
+    s = perf_tracepoint(c->sched_waking.id, 1);
+    s.what = "sched:sched_waking";
+    n = add_spec(c, specs, n, SPEC_WAKING, s);
+    filter_of(c, &filter);
+    c->filtered = filter.n > 1 && !filter.failed;
+    if (c->filtered) {
+        s.machine = true;
+        s.filter = (const char *)filter.p;
+        n = add_spec(c, specs, n, SPEC_WAKING_ALL, s);
+    }
+    if (c->syscalls) {
+        s = perf_tracepoint(c->sys_enter.id, 1);
+        s.what = "raw_syscalls:sys_enter";
+        n = add_spec(c, specs, n, SPEC_CALLS, s);
+    }
+    perf_cfg p = {.pid = c->pid, .specs = specs, .n_specs = n, .tasks = true, .ring_bytes = ring_bytes()};
+    int rc = perf_open(&p, &c->perf, e);
+    buf_fini(&filter);
+    return rc;
+}
+
+int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e)
+{
+    err ignored = {0};
+    uw_memory memory = {uw_read_process, (void *)(intptr_t)pid};
+    oc_capture *c = mem_calloc(1, sizeof *c);
+    if (!c) return err_set(e, ERR_NO_MEMORY, "no memory for an off-CPU capture");
+    c->pid = pid;
+    c->spans = oc_new();
+    c->stacks = oc_stacks_new();
+    c->space = uw_space_new(&memory);
+    c->names = c->space ? naming_new(c->space, pid) : NULL;
+    int rc = c->spans && c->stacks && c->names ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for an off-CPU capture");
+    if (rc == 0) c->kernel_names = naming_kernel(c->names, &ignored) == 0;
+    c->syscalls = (cfg && cfg->syscalls) || !c->kernel_names;
+    if (rc == 0) rc = load_formats(c, c->syscalls, e);
+    if (rc == 0) rc = open_events(c, cfg, e);
+    if (rc == 0) (void)uw_space_load(c->space, pid, &ignored); /* what comes later comes as records */
+    if (rc < 0) {
+        oc_close(c);
+        return rc;
+    }
+    *out = c;
+    return 0;
+}
+
+int oc_run(oc_capture *c, int64_t until_ns, err *e)
+{
+    c->begin_ns = mono_ns();
+    c->ran = true;
+    int rc = perf_run(c->perf, until_ns, on_record, c, e);
+    perf_stats st;
+    perf_stats_of(c->perf, &st);
+    oc_end(c->spans, st.end_ns ? st.end_ns : mono_ns());
+    return rc;
+}
+
+void oc_stop(oc_capture *c) { perf_stop(c->perf); }
+
+int oc_finish(oc_capture *c, clr_methods *methods, oc_result **out, err *e)
+{
+    perf_stats st;
+    BUG_IF(!c->ran, e);
+    if (methods)
+        naming_methods(c->names, methods);
+    else
+        (void)naming_jit_map(c->names);
+    int rc = oc_result_make(c->spans, c->stacks, c->names, out, e);
+    if (rc < 0) return rc;
+    oc_result *r = *out;
+    perf_stats_of(c->perf, &st);
+    r->lost = st.lost;
+    r->samples = st.samples;
+    r->records = st.records;
+    r->late = st.late;
+    r->damaged = st.damaged;
+    r->threads_missing = st.threads_missing;
+    r->fds = st.fds;
+    r->begin_ns = st.begin_ns;
+    r->end_ns = st.end_ns;
+    r->target_ended = st.target_ended;
+    r->filtered_wakers = c->filtered;
+    r->kernel_names = c->kernel_names;
+    r->syscalls_traced = c->syscalls;
+    return 0;
+}
+
+void oc_close(oc_capture *c)
+{
+    if (!c) return;
+    perf_close(c->perf);
+    naming_free(c->names);
+    uw_space_free(c->space);
+    oc_stacks_free(c->stacks);
+    oc_free(c->spans);
+    map64_fini(&c->live);
+    free(c->lives);
+    free(c);
+}
