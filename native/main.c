@@ -67,6 +67,9 @@ int luaopen_lunette_memory(lua_State *L);
 #ifdef LUNETTE_HAVE_ARTIFACTS
 int luaopen_lunette_artifacts(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_OFFCPU
+int luaopen_lunette_offcpu(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_TRANSPORT
 int luaopen_lunette_http(lua_State *L);
 int luaopen_lunette_stdio(lua_State *L);
@@ -117,6 +120,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #endif
 #ifdef LUNETTE_HAVE_ARTIFACTS
                                       {"lunette.artifacts", luaopen_lunette_artifacts},
+#endif
+#ifdef LUNETTE_HAVE_OFFCPU
+                                      {"lunette.offcpu", luaopen_lunette_offcpu},
 #endif
 #ifdef LUNETTE_HAVE_TRANSPORT
                                       {"lunette.http", luaopen_lunette_http},

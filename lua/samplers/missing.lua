@@ -1,9 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The kinds of collect_sample that this build does not collect: their arguments and scopes are checked as if it did, then the answer says
 -- what is missing.
-local lazy = require("lunette.lazy")
 local errors = require("lunette.errors")
-local symbol_path = lazy("samplers.symbol_path")
 
 local M = {}
 
@@ -18,12 +16,6 @@ local function check_methods(args)
   end
   return true
 end
-
-M.off_cpu = {
-  risk = { level = "high", target_impact = "low", data_exposure = "metadata", reason = "It traces the scheduler of the whole machine." },
-  task = true, data_field = "offCpu", payload = "OffCpuSnapshot", unavailable = symbol_path.refused,
-  missing = "the scheduler is not traced by this build (it needs perf_event_open on sched:sched_switch)",
-}
 
 M.native_alloc = {
   risk = { level = "high", target_impact = "moderate", data_exposure = "metadata", reason = "It puts probes into the C library." },

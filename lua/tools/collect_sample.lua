@@ -65,7 +65,7 @@ return tool {
   branches = {
     cpu = require("samplers.cpu"),
     allocation = require("samplers.allocation"),
-    off_cpu = missing.off_cpu,
+    off_cpu = require("samplers.off_cpu"),
     ["native-alloc"] = missing.native_alloc,
     ["native-lock-contention"] = missing.native_lock_contention,
     ["method-params"] = missing.method_params,

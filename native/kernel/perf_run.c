@@ -33,9 +33,9 @@ static void hand_out(reader *r, slice record)
     }
     if (x.kind == PERF_LOST) p->stats.lost += x.lost;
     if (x.kind == PERF_THROTTLE) p->stats.throttled++;
-    if (x.kind == PERF_SAMPLE) {
+    if (x.kind == PERF_SAMPLE || x.kind == PERF_SWITCH) {
         if (x.time < p->stats.begin_ns || x.time > p->stats.end_ns) return;
-        p->stats.samples++;
+        p->stats.samples += x.kind == PERF_SAMPLE;
     }
     if (x.time < p->last_time)
         p->stats.late++;

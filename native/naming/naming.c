@@ -34,7 +34,8 @@ struct naming {
     uint32_t n_files;
     memo *memos;
     size_t n_memos, cap_memos;
-    map64 by_ip; /* ip -> index of its memo */
+    map64 by_ip;          /* ip -> index of its memo */
+    map64 by_kernel_name; /* hash -> address */
     arena text;
     buf scratch;
     naming_stats stats;
@@ -59,6 +60,7 @@ void naming_free(naming *n)
     free(n->files);
     free(n->memos);
     map64_fini(&n->by_ip);
+    map64_fini(&n->by_kernel_name);
     sym_kallsyms_close(n->kernel);
     naming__jit_free(n->jit);
     buf_fini(&n->scratch);
@@ -72,6 +74,16 @@ int naming_kernel(naming *n, err *e)
     int rc = sym_kallsyms_open(NULL, &n->kernel, e);
     n->stats.kernel = rc == 0;
     return rc;
+}
+
+uint64_t naming_kernel_address(naming *n, slice name)
+{
+    uint64_t key = hash_bytes(name, 0), address = 0;
+    if (!n->kernel || name.n == 0) return 0;
+    if (map64_get(&n->by_kernel_name, key, &address)) return address;
+    address = sym_kallsyms_address(n->kernel, name);
+    (void)map64_put(&n->by_kernel_name, key, address);
+    return address;
 }
 
 static void forget(naming *n)
@@ -131,7 +143,8 @@ static bool in_kernel(naming *n, uint64_t ip, naming_name *out)
     slice name, module;
     *out = (naming_name){.kind = NAMING_KERNEL, .module = SLICE_LIT("[kernel]")};
     if (n->kernel && sym_kallsyms_find(n->kernel, ip, &name, &module)) {
-        out->method = name;
+        const uint8_t *dot = memchr(name.p, '.', name.n); /* what the compiler made of it: ".constprop.0", ".isra.0" */
+        out->method = dot && dot > name.p ? slice_of(name.p, (size_t)(dot - name.p)) : name;
         out->symbol = true;
         if (module.n) out->module = module;
         return true;

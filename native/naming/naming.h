@@ -44,6 +44,8 @@ naming *naming_new(uw_space *space, int pid);
 void naming_free(naming *n); /* NULL is fine */
 /* Reads the names of the kernel. On failure (PermissionDenied, …) kernel addresses stay numbers. */
 int naming_kernel(naming *n, err *e);
+/* The address of a function of the kernel, "futex_wait"; 0: not known. Slow the first time of each name. */
+uint64_t naming_kernel_address(naming *n, slice name);
 /* The map of the runtime's methods; borrowed. What was remembered before is forgotten. */
 void naming_methods(naming *n, clr_methods *m);
 /* perf-PID.map of the process, as it sees /tmp. False: there is none, or it may not be read. */

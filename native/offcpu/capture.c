@@ -13,15 +13,15 @@
 #include "kernel/kernel.h"
 #include "naming/naming.h"
 
-enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX, COMM_BYTES = 16 };
-#define HARDIRQ_OR_SOFTIRQ 0x18 /* TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ of common_flags */
+enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX, FRAME_POINTER_WORDS = 96 };
+#define HARDIRQ_OR_SOFTIRQ 0x18                         /* TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ of common_flags */
 #define IN_SYSCALL         UINT64_C(0xffffffffffffffda) /* -ENOSYS: what the kernel keeps in rax while it works */
 #define CONTEXT_MAX        UINT64_C(0xfffffffffffff001) /* from here on: PERF_CONTEXT_… marks */
 
 /* What is known of a thread between its records. */
 typedef struct live {
-    uint32_t call;    /* the system call that it began last, by trace; 0: not known */
-    bool out_seen;    /* the sample of its switch has come, the record of it not yet */
+    uint32_t call; /* the system call that it began last, by trace; 0: not known */
+    bool out_seen; /* the sample of its switch has come, the record of it not yet */
     oc_place at;
     int64_t time;
 } live;
@@ -37,9 +37,11 @@ struct oc_capture {
     live *lives;
     size_t n_lives, cap_lives;
     tp_format sched_switch, sched_waking, sys_enter;
-    int f_state, f_wakee, f_flags, f_waking_pid, f_id;
+    int f_state, f_wakee, f_flags, f_id;
     int spec_of[SPECS_MAX]; /* index among the opened; -1: not opened */
     bool kernel_names, syscalls, filtered;
+    int *first; /* the threads of the beginning */
+    uint32_t n_first, standing;
     int64_t begin_ns;
     bool ran;
 };
@@ -221,7 +223,9 @@ static void filter_of(oc_capture *c, buf *out)
 {
     kn_threads t;
     if (kn_threads_of("", c->pid, slice_of(NULL, 0), &t, NULL) < 0) return;
+    c->first = mem_alloc((t.n ? t.n : 1) * sizeof *c->first);
     for (size_t i = 0; i < t.n; i++) {
+        if (c->first && c->n_first < OC_STANDING_MAX) c->first[c->n_first++] = t.rows[i].tid;
         oc_name(c->spans, t.rows[i].tid, slice_str(t.rows[i].name));
         if (t.n <= OC_FILTER_THREADS) buf_printf(out, "%spid==%d", i ? "||" : "", t.rows[i].tid);
     }
@@ -297,6 +301,101 @@ int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e)
     return 0;
 }
 
+/* ---- threads that did not run at all ----------------------------------------------------------------------------- */
+
+static bool read_task(const oc_capture *c, int tid, const char *name, buf *out)
+{
+    char rel[64];
+    snprintf(rel, sizeof rel, "/proc/%d/task/%d/%s", c->pid, tid, name);
+    buf_reset(out);
+    return kn_read("", rel, KN_SMALL_MAX, out, NULL) >= 0;
+}
+
+/* Lines "[<0>] futex_do_wait+0x3d/0xa0" of /proc/PID/task/TID/stack, leaf first, as addresses. */
+static uint32_t standing_kernel(oc_capture *c, int tid, buf *text, uint64_t *out)
+{
+    uint32_t n = 0;
+    if (!read_task(c, tid, "stack", text) || !buf_u8(text, 0)) return 0;
+    for (const char *p = (const char *)text->p; n < OC_KERNEL_MAX && (p = strstr(p, "] "));) {
+        p += 2;
+        const char *plus = strpbrk(p, "+\n");
+        if (!plus) break;
+        uint64_t at = naming_kernel_address(c->names, slice_of(p, (size_t)(plus - p)));
+        if (at && *plus == '+') out[n++] = at + strtoull(plus + 1, NULL, 16);
+        p = plus;
+    }
+    return n;
+}
+
+/* Walks from a stack pointer and an instruction. The frame pointer is not known: where the way ends for want of it, it
+ * is looked for near the stack pointer, and the one with which the way goes on to the root is it. */
+static uint32_t walk_standing(oc_capture *c, uw_regs regs, uw_frame *out, uw_end *end)
+{
+    uint32_t n = uw_walk(c->space, &regs, NULL, out, OC_FRAMES_MAX, end);
+    uint64_t sp = out[n - 1].sp;
+    for (int i = 0; *end == UW_END_NO_INFO && i < FRAME_POINTER_WORDS; i++) {
+        uw_frame frames[OC_FRAMES_MAX];
+        uw_end how;
+        regs.r[UW_RBP] = sp + 8 * (uint64_t)i;
+        regs.known |= 1u << UW_RBP;
+        uint32_t m = uw_walk(c->space, &regs, NULL, frames, OC_FRAMES_MAX, &how);
+        if (how != UW_END_ROOT || m <= n) continue;
+        memcpy(out, frames, m * sizeof *out);
+        *end = how;
+        return m;
+    }
+    return n;
+}
+
+/* "NR ARG1 … ARG6 SP PC" of /proc/PID/task/TID/syscall; NR is -1 outside of calls. */
+static uint32_t standing_user(oc_capture *c, int tid, buf *text, uint64_t *out, oc_place *at)
+{
+    uint64_t v[8];
+    int nr;
+    uw_frame frames[OC_FRAMES_MAX];
+    uw_end end;
+    if (!read_task(c, tid, "syscall", text) || !buf_u8(text, 0)) return 0;
+    if (sscanf((const char *)text->p, "%d %lx %lx %lx %lx %lx %lx %lx %lx", &nr, &v[0], &v[1], &v[2], &v[3], &v[4],
+               &v[5], &v[6], &v[7]) != 9)
+        return 0;
+    uw_regs regs = {.known = 1u << UW_RSP | 1u << UW_RIP};
+    regs.r[UW_RSP] = v[6];
+    regs.r[UW_RIP] = v[7];
+    regs.r[UW_RSI] = v[1];
+    regs.r[UW_RAX] = IN_SYSCALL;
+    if (nr >= 0 && nr < UINT16_MAX - 1) at->call = (uint16_t)(nr + 1);
+    at->sync = (uint8_t)sync_of(&regs);
+    uint32_t n = walk_standing(c, regs, frames, &end);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = frames[i].ip | (frames[i].exact || i == 0 ? OC_EXACT : 0);
+    return n;
+}
+
+/* Who neither left nor took a processor, and does not run, waits all the time: where it does is read at the end. */
+static void add_standing(oc_capture *c)
+{
+    uint64_t kernel[OC_KERNEL_MAX], user[OC_FRAMES_MAX];
+    buf text;
+    buf_init(&text, 0);
+    for (uint32_t i = 0; i < c->n_first; i++) {
+        kn_stat s;
+        int tid = c->first[i];
+        if (oc_seen(c->spans, tid) || !read_task(c, tid, "stat", &text)) continue;
+        if (kn_parse_stat(buf_view(&text), &s, NULL) < 0 || !strchr("SDITt", s.state)) continue;
+        oc_place at = {.state = s.state == 'D'   ? OC_DISK
+                                : s.state == 'S' ? OC_SLEEP
+                                : s.state == 'I' ? OC_IDLE
+                                : s.state == 'T' ? OC_STOPPED
+                                                 : OC_TRACED};
+        uint32_t n_kernel = standing_kernel(c, tid, &text, kernel);
+        uint32_t n_user = standing_user(c, tid, &text, user, &at);
+        at.stack = oc_stacks_put(c->stacks, kernel, n_kernel, user, n_user);
+        oc_stand(c->spans, tid, c->begin_ns, at);
+        c->standing++;
+    }
+    buf_fini(&text);
+}
+
 int oc_run(oc_capture *c, int64_t until_ns, err *e)
 {
     c->begin_ns = mono_ns();
@@ -304,6 +403,7 @@ int oc_run(oc_capture *c, int64_t until_ns, err *e)
     int rc = perf_run(c->perf, until_ns, on_record, c, e);
     perf_stats st;
     perf_stats_of(c->perf, &st);
+    if (!st.target_ended) add_standing(c);
     oc_end(c->spans, st.end_ns ? st.end_ns : mono_ns());
     return rc;
 }
@@ -329,6 +429,7 @@ int oc_finish(oc_capture *c, clr_methods *methods, oc_result **out, err *e)
     r->damaged = st.damaged;
     r->threads_missing = st.threads_missing;
     r->fds = st.fds;
+    r->standing = c->standing;
     r->begin_ns = st.begin_ns;
     r->end_ns = st.end_ns;
     r->target_ended = st.target_ended;
@@ -347,6 +448,7 @@ void oc_close(oc_capture *c)
     oc_stacks_free(c->stacks);
     oc_free(c->spans);
     map64_fini(&c->live);
+    free(c->first);
     free(c->lives);
     free(c);
 }

@@ -21,7 +21,8 @@
 #define OC_RING_BYTES     ((size_t)16 << 20)
 #define OC_RINGS_BYTES    ((size_t)64 << 20) /* of all CPUs */
 #define OC_RING_MIN       ((size_t)1 << 20)
-#define OC_FILTER_THREADS 200u /* a filter is a page of text at most */
+#define OC_STANDING_MAX   4096u /* threads that did not run at all and are looked at */
+#define OC_FILTER_THREADS 200u  /* a filter is a page of text at most */
 
 typedef struct oc_cfg {
     uint32_t stack_bytes; /* 0: OC_STACK_BYTES */

@@ -2,9 +2,11 @@
 /* result.c: addresses become frames, stacks of the same frames one stack, and sums are sorted. */
 #include "offcpu/result.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "kernel/kernel.h"
 
 enum { FRAMES_OF_STACK = OC_FRAMES_MAX + OC_KERNEL_MAX };
 #define FUTEX SLICE_LIT("futex")
@@ -38,9 +40,9 @@ typedef struct work {
     oc_frame *frames;
     size_t cap_frames;
     strtab *calls;
-    oc_stacks *groups; /* of frame numbers + 1 */
+    oc_stacks *groups;            /* of frame numbers + 1 */
     uint32_t *group_of, *call_of; /* by stack; 0: not looked at yet; call_of: number + 1 */
-    grouped *sums;                 /* by group */
+    grouped *sums;                /* by group */
     parts by_call, by_waker, by_thread;
     buf text;
     err *e;
@@ -75,6 +77,8 @@ static uint64_t frame_of(work *w, const naming_name *n)
     if (n->kind == NAMING_MANAGED) {
         w->frames[id].token = n->managed.token;
         w->frames[id].module_path = keep(w, n->managed.module_path);
+        w->frames[id].type = keep(w, n->managed.namespace_);
+        w->frames[id].name = keep(w, n->managed.name);
         w->r->managed_named++;
     }
     if (n->kind == NAMING_UNKNOWN) w->r->unnamed++;
@@ -85,10 +89,18 @@ static uint64_t frame_of(work *w, const naming_name *n)
 /* What the scheduler itself does below the place that waits. */
 static bool is_scheduler(slice method)
 {
-    static const char *const own[] = {"__schedule", "schedule", "schedule_timeout", "__traceiter_sched_switch",
-                                      "preempt_schedule_common", "__cond_resched", "schedule_preempt_disabled",
-                                      "io_schedule", "io_schedule_timeout", "schedule_hrtimeout_range_clock",
-                                      "schedule_hrtimeout_range", "schedule_hrtimeout"};
+    static const char *const own[] = {"__schedule",
+                                      "schedule",
+                                      "schedule_timeout",
+                                      "__traceiter_sched_switch",
+                                      "preempt_schedule_common",
+                                      "__cond_resched",
+                                      "schedule_preempt_disabled",
+                                      "io_schedule",
+                                      "io_schedule_timeout",
+                                      "schedule_hrtimeout_range_clock",
+                                      "schedule_hrtimeout_range",
+                                      "schedule_hrtimeout"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (slice_eq_str(method, own[i])) return true;
     return false;
@@ -133,8 +145,8 @@ static uint32_t group_of(work *w, uint32_t stack)
         kernel = name_kernel(w, ips, n_kernel, frames, &call);
         user = kernel < 0 ? -1 : name_user(w, ips + n_kernel, n_user, frames + kernel);
     } else {
-        static const naming_name none = {.kind = NAMING_UNKNOWN, .module = {(const uint8_t *)"?", 1},
-                                         .method = {(const uint8_t *)"(no stack)", 10}};
+        static const naming_name none = {
+            .kind = NAMING_UNKNOWN, .module = {(const uint8_t *)"?", 1}, .method = {(const uint8_t *)"(no stack)", 10}};
         user = (frames[0] = frame_of(w, &none)) ? 1 : -1;
     }
     if (kernel < 0 || user < 0) return 0;
@@ -197,7 +209,10 @@ static uint32_t call_of(work *w, const oc_row *row)
     return id == STRTAB_FULL ? 0 : id + 1;
 }
 
-static bool is_sync(slice call) { return slice_eq(call, FUTEX) || slice_eq_str(call, "futex_waitv") || slice_eq_str(call, "futex_wait"); }
+static bool is_sync(slice call)
+{
+    return slice_eq(call, FUTEX) || slice_eq_str(call, "futex_waitv") || slice_eq_str(call, "futex_wait");
+}
 
 static int add_rows(work *w, oc_syncs *by_thread)
 {
@@ -280,6 +295,22 @@ static void fill_calls(work *w, oc_stack_row *row, uint32_t g, size_t *from)
         row->calls[i] = (oc_call){keep(w, strtab_get(w->calls, p[i].other)), p[i].ns, p[i].n};
 }
 
+/* The name of a waker: of a thread of the target as it was seen, of others as it is now. */
+static void name_waker(work *w, oc_waker *who)
+{
+    size_t n;
+    char rel[48];
+    const oc_thread *threads = oc_threads(w->spans, &n);
+    for (size_t i = 0; who->kind == OC_WAKER_THREAD && i < n; i++)
+        if (threads[i].tid == who->tid) memcpy(who->comm, threads[i].comm, sizeof who->comm);
+    if (who->kind == OC_WAKER_INTERRUPT || who->comm[0]) return;
+    snprintf(rel, sizeof rel, "/proc/%d/comm", who->tid);
+    buf_reset(&w->text);
+    if (kn_read("", rel, KN_SMALL_MAX, &w->text, NULL) < 0 || w->text.n < 2) return;
+    size_t room = sizeof who->comm - 1, len = w->text.n - 1 < room ? w->text.n - 1 : room;
+    memcpy(who->comm, w->text.p, len);
+}
+
 static void fill_wakers(work *w, oc_stack_row *row, uint32_t g, size_t *from)
 {
     size_t n = run_of(&w->by_waker, from, g), all;
@@ -287,8 +318,10 @@ static void fill_wakers(work *w, oc_stack_row *row, uint32_t g, size_t *from)
     const oc_waker *wakers = oc_wakers(w->spans, &all);
     row->n_wakers = n > OC_WAKERS_TOP ? OC_WAKERS_TOP : (uint32_t)n;
     row->wakers_dropped = (uint32_t)n - row->n_wakers;
-    for (uint32_t i = 0; i < row->n_wakers; i++)
+    for (uint32_t i = 0; i < row->n_wakers; i++) {
         row->wakers[i] = (oc_woken){wakers[p[i].other], p[i].ns, p[i].n};
+        name_waker(w, &row->wakers[i].who);
+    }
 }
 
 /* Frames root first. */

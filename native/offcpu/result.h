@@ -14,8 +14,8 @@
 typedef struct oc_frame {
     slice module, method;
     naming_kind kind;
-    uint32_t token; /* MANAGED: of its metadata; 0: none */
-    slice module_path;
+    uint32_t token;                /* MANAGED: of its metadata; 0: none */
+    slice module_path, type, name; /* MANAGED */
 } oc_frame;
 
 typedef struct oc_call {
@@ -68,14 +68,13 @@ typedef struct oc_result {
     uint32_t n_stacks;
     oc_thread_row *threads; /* likewise */
     uint32_t n_threads;
-    uint64_t calls_dropped;  /* rows of stacks that had more than OC_CALLS_TOP calls */
-    uint64_t unlabelled;     /* spans in a system call whose name is not known */
-    uint64_t managed_named;  /* different addresses with a name of the runtime */
-    uint64_t unnamed;        /* different user addresses in code without a file and a name */
+    uint64_t calls_dropped; /* rows of stacks that had more than OC_CALLS_TOP calls */
+    uint64_t managed_named; /* different addresses with a name of the runtime */
+    uint64_t unnamed;       /* different user addresses in code without a file and a name */
     naming_stats naming;
     oc_stacks_stats stacks_stats;
     uint64_t lost, samples, records, late, damaged;
-    uint32_t threads_missing, fds;
+    uint32_t threads_missing, fds, standing;
     int64_t begin_ns, end_ns;
     int64_t build_ns;
     bool target_ended, filtered_wakers;

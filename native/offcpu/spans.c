@@ -223,6 +223,19 @@ void oc_out(oc *o, int tid, int64_t time, oc_place at)
     s->open = !s->preempted && at.state != OC_DEAD;
 }
 
+void oc_stand(oc *o, int tid, int64_t since, oc_place at)
+{
+    size_t i = thread_of(o, tid);
+    if (i != SIZE_MAX) o->open[i] = (open_span){.open = true, .since = since, .at = at};
+}
+
+bool oc_seen(const oc *o, int tid)
+{
+    uint64_t i;
+    return map64_get(&o->by_tid, (uint64_t)tid, &i) &&
+           (o->threads[i].switches || o->open[i].open || o->threads[i].came);
+}
+
 /* The span of a thread is over, or cut off. */
 static void close_span(oc *o, size_t i, int64_t time, bool cut)
 {
@@ -269,6 +282,7 @@ void oc_in(oc *o, int tid, int64_t time)
     size_t i = thread_of(o, tid);
     if (i == SIZE_MAX) return;
     open_span *s = &o->open[i];
+    o->threads[i].came = true;
     if (s->open)
         close_span(o, i, time, false);
     else if (s->preempted)

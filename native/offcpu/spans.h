@@ -78,7 +78,7 @@ typedef struct oc_thread {
     int64_t preempted_ns; /* off the processor although it could have run */
     int64_t off_ns;
     uint64_t spans;
-    bool ended;
+    bool ended, came; /* came: it took a processor within the window */
 } oc_thread;
 
 typedef struct oc_totals {
@@ -94,6 +94,10 @@ void oc_free(oc *o);
 
 /* A thread leaves the processor. */
 void oc_out(oc *o, int tid, int64_t time, oc_place at);
+/* It has been away since then, and nothing else is known of it: a span that is no switch of the window. */
+void oc_stand(oc *o, int tid, int64_t since, oc_place at);
+/* Whether anything was fed of it. */
+bool oc_seen(const oc *o, int tid);
 /* It comes back. */
 void oc_in(oc *o, int tid, int64_t time);
 /* Somebody makes it runnable. *w is copied; the first within a span counts. */

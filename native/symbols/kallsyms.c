@@ -193,3 +193,13 @@ bool sym_kallsyms_find(const sym_kallsyms *k, uint64_t address, slice *name, sli
     *module = slice_str(text + name->n + 1);
     return true;
 }
+
+uint64_t sym_kallsyms_address(const sym_kallsyms *k, slice name)
+{
+    const function *all = (const function *)(const void *)k->functions.p;
+    for (size_t i = 0; i < k->n; i++) {
+        const char *text = (const char *)k->names.p + all[i].name;
+        if (strncmp(text, (const char *)name.p, name.n) == 0 && text[name.n] == 0) return all[i].address;
+    }
+    return 0;
+}

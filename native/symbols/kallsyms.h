@@ -18,6 +18,8 @@ void sym_kallsyms_close(sym_kallsyms *k); /* NULL is fine */
 size_t sym_kallsyms_count(const sym_kallsyms *k);
 /* The function at an address; module is empty for the kernel itself. Borrowed until close. False: none. Any thread. */
 bool sym_kallsyms_find(const sym_kallsyms *k, uint64_t address, slice *name, slice *module);
+/* The address of a function by its name; 0: none. Looks at all of them. */
+uint64_t sym_kallsyms_address(const sym_kallsyms *k, slice name);
 /* From text, for tests and fuzzing; what is no line of the format is skipped. */
 int sym_kallsyms_parse(slice text, sym_kallsyms **out, err *e);
 

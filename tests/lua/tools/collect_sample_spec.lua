@@ -178,7 +178,7 @@ end)
 
 describe("collect_sample, what this build does not sample", function()
   local MISSING <const> = {
-    off_cpu = "sched_switch", ["native-alloc"] = "uprobes on malloc", ["native-lock-contention"] = "pthread_mutex_lock",
+    ["native-alloc"] = "uprobes on malloc", ["native-lock-contention"] = "pthread_mutex_lock",
   }
 
   it("is answered with what is missing, once the arguments and scopes are right", function()
