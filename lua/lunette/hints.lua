@@ -41,7 +41,8 @@ function M.settle(list)
   for i = 1, math.min(#list, M.MAX) do
     local hint = list[i]
     local can_run = runs[hint.nextTool]
-    if can_run and can_run(hint.suggestedArguments or {}) then
+    local elsewhere = hint.nextTool:find(".", 1, true) -- SERVER.TOOL of another server
+    if elsewhere or can_run and can_run(hint.suggestedArguments or {}) then
       now[#now + 1] = hint
     else
       later[#later + 1] = M.new(hint.nextTool, hint.reason .. LATER, hint.suggestedArguments, "low")

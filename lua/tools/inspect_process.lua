@@ -17,13 +17,16 @@ local function triage(ctx, args, call)
   return require("triage").run(ctx, args, target, call)
 end
 
+local ATTACHES <const> = {
+  level = "high", target_impact = "moderate", data_exposure = "metadata",
+  reason = "It attaches to the process and suspends it for a moment.",
+}
+
 -- Nothing is attached to before the part is built, so the call itself is harmless; the list still tells what it will be.
 local function later(what, data_field, payload)
   return {
     risk = function() return "low" end,
-    max_risk = {
-      level = "high", target_impact = "moderate", data_exposure = "metadata", reason = "It attaches to the process and suspends it.",
-    },
+    max_risk = ATTACHES,
     scopes = PTRACE, missing = what, data_field = data_field, payload = payload,
   }
 end
@@ -75,8 +78,9 @@ return tool {
     }),
     preflight = cheap("preflight", "preflight", "PreflightReport"),
     triage = { risk = "low", scopes = COUNTERS, run = triage, data_field = "triage", payload = "TriageResult" },
-    ["runtime-config"] = later("the settings of the garbage collector and the thread pool need the live attach, which is not built yet",
-      "runtimeConfig", "RuntimeConfigView"),
+    ["runtime-config"] = {
+      risk = ATTACHES, scopes = PTRACE, run = view("runtime-config"), data_field = "runtimeConfig", payload = "RuntimeConfigView",
+    },
     ["requests-now"] = later("the stacks of requests in flight need the live thread snapshot, which is not built yet", "requestsNow",
       "InFlightHttpRequest[]"),
   },

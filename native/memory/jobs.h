@@ -5,4 +5,6 @@
 
 #include "memory/worker.h"
 
+int job_method_code(mem_job *j, err *e); /* capture_method_bytes: method_code_job.c */
+
 #endif

@@ -259,7 +259,8 @@ local function pieces(skip)
   local dump = h.ok(server:call("collect_process_dump", { processId = target.pid, confirm = true })).data.dump
   local whole, data, n = fetch(server, { kind = "dump", dumpFilePath = dump.filePath }, 2 * 1024 * 1024)
   h.ok(n >= 3, "several pieces: " .. n)
-  h.eq({ data.sha256, dump.fileSizeBytes, "dump", dump.filePath }, { crypto.hex(crypto.sha256(whole)), #whole, data.asset, data.identifier })
+  h.eq({ data.sha256, dump.fileSizeBytes, "dump", dump.filePath },
+    { crypto.hex(crypto.sha256(whole)), #whole, data.asset, data.identifier })
   local relative = dump.filePath:sub(#root + 2)
   h.ok(fetch(server, { kind = "dump", dumpFilePath = relative }, 1000000) == whole, "the same by the relative path")
   run("truncate", "-s", "17M", root .. "/traces.nettrace")
@@ -377,6 +378,93 @@ local function by_a_watch(skip)
   h.eq("InvalidArgument", h.ok(server:call("collect_events", arguments)).error.kind, "not without confirmDump")
 end
 
+-- A call of a high risk, with its acknowledgement.
+local function acknowledged(server, name, arguments)
+  local envelope = h.ok(server:call(name, arguments))
+  h.ok(envelope.safetyApproval, name .. " is acknowledged first: " .. h.json.encode(envelope.error or {}))
+  local again = { _dotnetDiagnostics = { acknowledgement = envelope.safetyApproval.requiredAcknowledgement } }
+  for k, v in pairs(arguments) do again[k] = v end
+  return h.ok(server:call(name, again))
+end
+
+local function token_of(path, name)
+  local listing = run(h.lunette, "symbols", path).stdout
+  for line in listing:gmatch("[^\n]+") do
+    if line:find(name, 1, true) then return "0x" .. line:match("^%x+") end
+  end
+  error("no method " .. name .. " in " .. path)
+end
+
+--- The code of a method, live and from a dump, is what lies in the memory of the process.
+local function method_bytes(skip)
+  each_runtime(skip, function(runtime)
+    local target <close> = target_of(skip, runtime)
+    local root = h.scratch() .. "/artifacts"
+    local server <close> = server_with(root)
+    local module = h.targets .. "/" .. runtime .. "/lunette-target.dll"
+    local arguments = {
+      moduleVersionId = require("lunette.symbols").modules({ { path = module } })[1].mvid,
+      metadataToken = token_of(module, "Lunette.Target.Program.Main(string[])"), processId = target.pid,
+    }
+    local envelope = acknowledged(server, "capture_method_bytes", arguments)
+    local live = h.ok(envelope.data, runtime .. ": " .. h.json.encode(envelope.error or {}))
+    h.eq({ "live", target.pid, "X64", "Main", "Lunette.Target.Program", 1 }, { live.origin, live.processId, live.architecture,
+      live.method.methodName, live.method.typeFullName, #live.regions }, runtime)
+    local region = live.regions[1]
+    h.eq({ "Hot", "Jit", "0600", region.size }, { region.region, region.compilationType, mode_of(region.filePath),
+      h.fs.stat(region.filePath).size }, runtime)
+    h.ok(region.filePath:find("/method-bytes/" .. target.pid .. "/", 1, true), region.filePath)
+    local bytes = h.fs.read(region.filePath, MB)
+    local memory = h.ok(io.open(("/proc/%d/mem"):format(target.pid), "rb"))
+    memory:seek("set", math.tointeger(tonumber(region.baseAddress)))
+    h.ok(memory:read(region.size) == bytes, runtime .. ": the bytes in the process")
+    memory:close()
+    local hint = h.ok(h.find(envelope.hints, { nextTool = "dotnet-native-mcp.disassemble" }), "a hint for each region").suggestedArguments
+    h.eq({ region.filePath, true, 0, region.size, "X64", region.baseAddress },
+      { hint.imagePath, hint.rawBlob, hint.rva, hint.size, hint.architecture, hint.baseAddress }, "what it says")
+    arguments.codeAddress = ("0x%x"):format(math.tointeger(tonumber(region.baseAddress)) + region.size // 2)
+    h.eq(region.baseAddress, acknowledged(server, "capture_method_bytes", arguments).data.regions[1].baseAddress, "by an address in it")
+    arguments.codeAddress = "0x1000"
+    envelope = acknowledged(server, "capture_method_bytes", arguments)
+    h.eq({ "InvalidArgument", "codeAddress" }, { envelope.error.kind, envelope.error.detail }, "an address outside")
+    local dump = h.ok(server:call("collect_process_dump", { processId = target.pid, dumpType = "WithHeap", confirm = true })).data.dump
+    target:kill()
+    local of_dump = h.ok(server:call("capture_method_bytes", {
+      moduleVersionId = arguments.moduleVersionId, metadataToken = tostring(tonumber(arguments.metadataToken)),
+      dumpFilePath = dump.filePath, outputDirectory = "code", tier = "Tier0",
+    }))
+    local same = h.ok(of_dump.data, h.json.encode(of_dump.error or {}))
+    h.eq({ "dump", target.pid, region.baseAddress, "Tier0" },
+      { same.origin, same.processId, same.regions[1].baseAddress, same.regions[1].tier }, runtime .. ": of the dump")
+    h.ok(h.fs.read(same.regions[1].filePath, MB) == bytes, runtime .. ": the same bytes")
+  end)
+end
+
+local function methods_without_bytes(skip)
+  local target <close> = target_of(skip, "net10.0")
+  local server <close> = server_with(h.scratch() .. "/artifacts")
+  local core
+  for _, path in ipairs(h.ok(require("lunette.proc").maps(target.pid)).files) do
+    core = path:find("/System.Private.CoreLib.dll", 1, true) and path or core
+  end
+  local arguments = {
+    moduleVersionId = require("lunette.symbols").modules({ { path = core } })[1].mvid, processId = target.pid,
+    metadataToken = token_of(core, "System.AppContext.Setup("),
+  }
+  local envelope = acknowledged(server, "capture_method_bytes", arguments)
+  h.eq("NotSupported", envelope.error and envelope.error.kind, "precompiled: " .. h.json.encode(envelope.data or envelope.error))
+  h.ok(envelope.error.message:find(core, 1, true), "points at the file: " .. envelope.error.message)
+  arguments.metadataToken = "0x02000001"
+  h.eq({ "InvalidArgument", "metadataToken" }, { server:call("capture_method_bytes", arguments).error.kind,
+    server:call("capture_method_bytes", arguments).error.detail }, "the token of a type")
+  h.ok(alive(target), "it runs on")
+  local aot <close> = target_of(skip, "aot")
+  arguments.metadataToken, arguments.processId = "0x06000001", aot.pid
+  envelope = acknowledged(server, "capture_method_bytes", arguments)
+  h.eq("NotSupported", envelope.error and envelope.error.kind, "NativeAOT")
+  h.ok(envelope.error.message:find("/aot/lunette-target", 1, true), "points at the file: " .. envelope.error.message)
+end
+
 return {
   { "four types on every runtime", four_types },
   { "a crash report beside the dump", crash_report },
@@ -393,4 +481,6 @@ return {
   { "old artifacts go", old_ones_go },
   { "cancelled half-way", cancelled },
   { "a watch takes a dump", by_a_watch },
+  { "the machine code of a method", method_bytes },
+  { "methods without code of a JIT", methods_without_bytes },
 }
