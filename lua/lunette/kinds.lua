@@ -223,18 +223,20 @@ M.add {
     "gchandles()=GcHandlesView", "timers(topN)=HeapTimersView", "alc(topN)=HeapAlcView",
     "object(address! includeSensitiveValues:false)=HeapObjectInspection", "gcroot(address!)=HeapGcRootInspection",
     "objsize(address!)=HeapObjectSizeInspection", "async(topN)=AsyncOperationStat[]",
-    "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)=SampleDiff<TypeIdentity, HeapDiffMetric>",
+    "diff(baselineHandle comparisonHandles minDeltaPct topN:25 depth mode)="
+      .. "SnapshotJourneyDiff|CompactJourneyDiff|SampleDiff<TypeIdentity, HeapDiffMetric>",
     "growth(baselineHandle! rankBy:bytes topN:25 minDeltaPct)=HeapGrowthResult",
+    "retained(topN typeFullName)=HeapRetainedView", "dominators(address topN)=HeapDominatorsView", -- beyond the contract
   },
   fields = {
     ["top-types"] = "topTypes", ["retention-paths"] = "retentionPaths", ["roots-by-kind"] = "rootsByKind",
     ["finalizer-queue"] = "finalizableObjects", fragmentation = "segments", ["static-fields"] = "staticFields",
     ["delegate-targets"] = "delegateTargets", ["duplicate-strings"] = "duplicateStrings", gchandles = "gcHandles", timers = "timers",
     alc = "assemblyLoadContexts", object = "objectDetails", gcroot = "gcRoot", objsize = "objectSize", async = "asyncOperations",
-    growth = "growth",
+    growth = "growth", retained = "retained", dominators = "dominators",
   },
   view_scopes = { growth = { "heap-read", "sensitive-heap-read" } },
-  view_risk = { object = "high", gcroot = "high", objsize = "high" },
+  view_risk = { object = "high" }, -- gcroot and objsize ask the graph that was captured
 }
 
 M.add {

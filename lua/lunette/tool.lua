@@ -225,7 +225,7 @@ local function failure(tool, err, descriptor, process_id)
     return { summary = "Cancelled: the session was torn down; there is no data.", cancelled = true, safety = descriptor }
   end
   return {
-    summary = short(err.message), error = err, safety = descriptor,
+    summary = short(err.message), error = err, data = err.data, safety = descriptor,
     hints = errors.recovery(err, { tool = tool.name, process_id = process_id }),
     is_error = err.is_scope or err.is_bug or false,
   }

@@ -36,7 +36,7 @@ typedef struct reader {
     file_type *types;
     uint32_t n_types, n_nodes, root;
     slice labels, blob, addresses;
-    strtab *keys; /* module and name of each type, as one text */
+    strtab *keys; /* name and module of each type, as one text */
     err *e;
 } reader;
 
@@ -232,6 +232,28 @@ static slice plain_name(slice name)
     return name;
 }
 
+/* dotnet-gcdump writes each "[" of a runtime's name as "<", and then each "<>" as "[]": so "Int32[,]" became
+ * "Int32<,>", and the compiler's "<>c" became "[]c". Writes name.n bytes. */
+static void runtimes_name(slice name, char *out)
+{
+    for (size_t i = 0; i < name.n; i++) {
+        char c = (char)name.p[i], before = i ? (char)name.p[i - 1] : '.';
+        size_t end = i + 1;
+        while (end < name.n && name.p[end] == ',')
+            end++;
+        out[i] = c;
+        if (c == '[' && end == i + 1 && end < name.n && name.p[end] == ']' && strchr(".+<,[", before)) {
+            out[i] = '<';
+            out[++i] = '>';
+        } else if (c == '<' && end > i + 1 && end < name.n && name.p[end] == '>') {
+            out[i] = '[';
+            while (++i < end)
+                out[i] = ',';
+            out[i] = ']';
+        }
+    }
+}
+
 static slice file_name(slice path)
 {
     static const char unknown[] = "Module(0x";
@@ -245,14 +267,18 @@ static uint32_t type_of(reader *r, uint32_t i)
 {
     file_type *t = &r->types[i];
     if (t->type != GRAPH_NONE) return t->type;
-    slice name = plain_name(t->name), file = file_name(t->module);
+    slice told = plain_name(t->name), file = file_name(t->module);
     buf key = {0};
-    (void)buf_slice(&key, t->module);
+    char *shown = (char *)buf_reserve(&key, told.n + t->module.n + 1);
+    if (!shown) return GRAPH_NONE;
+    runtimes_name(told, shown);
+    key.n = told.n;
     (void)buf_u8(&key, '!');
-    (void)buf_slice(&key, name);
+    (void)buf_slice(&key, t->module);
     uint32_t id = key.failed ? STRTAB_FULL : strtab_intern(r->keys, buf_view(&key));
     buf_fini(&key);
     if (id == STRTAB_FULL) return GRAPH_NONE;
+    slice name = slice_of(strtab_get(r->keys, id).p, told.n);
     t->type = graph_builder_type(r->b, UINT64_C(1) + id);
     bool array = slice_ends(name, SLICE_LIT("]"));
     const graph_type_text say = {.name = name,

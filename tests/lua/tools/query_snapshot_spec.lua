@@ -287,7 +287,7 @@ describe("query_snapshot #unit", function()
     assert.same({ rows = json.array({}) }, kit.call(query, { handle = put("cpu-sample").id, view = "by-module" }).data)
   end)
 
-  it("knows the 25 kinds and 139 views of the contract and 4 and 18 of its own, each with a default view and a collector", function()
+  it("knows the 25 kinds and 139 views of the contract and 4 and 20 of its own, each with a default view and a collector", function()
     local n_views = 0
     assert.equal(29, #kinds.names())
     for _, name in ipairs(kinds.names()) do
@@ -296,7 +296,7 @@ describe("query_snapshot #unit", function()
       assert.is_table(kind.views[kind.default_view], name)
       assert.is_string((kinds.collector(name)))
     end
-    assert.equal(157, n_views)
+    assert.equal(159, n_views)
   end)
 
   it("refuses to declare a view of an unknown kind or name", function()

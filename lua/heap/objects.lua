@@ -1,0 +1,19 @@
+-- SPDX-License-Identifier: MIT
+-- One object by its address.
+local errors = require("lunette.errors")
+local numbers = require("lunette.numbers")
+
+local M = {}
+
+--- The object that begins at an address, as graph:object() tells it.
+---@param artifact HeapArtifact
+---@param address string
+---@return table?, table? err
+function M.find(artifact, address)
+  local at = artifact.graph:object(numbers.parse_address(address))
+  if at then return at end
+  return nil, errors.invalid("address", ("No object of this snapshot begins at %s. Addresses of objects are in retention-paths, retained "
+    .. "and dominators; a collection may have moved an object since."):format(address))
+end
+
+return M

@@ -1,0 +1,6 @@
+-- SPDX-License-Identifier: MIT
+-- heap-snapshot/object: of a heap that was walked; a gcdump cannot tell it.
+local sections = require("heap.sections")
+local view = require("lunette.view")
+
+return view { kind = "heap-snapshot", name = "object", project = sections.view("object") }

@@ -1,0 +1,231 @@
+-- SPDX-License-Identifier: MIT
+-- inspect_heap over a recorded snapshot and the same as a .gcdump file (tests/data/heap/README.md): totals, chains, retained sizes.
+local fs = require("lunette.fs")
+local handles = require("lunette.handles")
+local json = require("lunette.json")
+local kit = require("support.framework_kit")
+local resources = require("lunette.resources")
+local sys = require("lunette.sys")
+local view = require("lunette.view")
+
+local inspect_heap = require("tools.inspect_heap")
+local query = require("tools.query_snapshot")
+
+local DATA <const> = sys.home .. "/tests/data/heap/"
+local OBJECTS <const>, BYTES <const> = 708, 117508
+local ALL <const> = { "root", "sensitive-heap-read" }
+
+local function ctx(scopes)
+  local c = kit.ctx { scopes = scopes or ALL }
+  c.transport = "cli"
+  return c
+end
+
+local function open(file, more)
+  local arguments = { source = "dump", dumpFilePath = DATA .. file }
+  for k, v in pairs(more or {}) do arguments[k] = v end
+  return kit.call(inspect_heap, arguments, ctx())
+end
+
+local function ask(handle, name, more)
+  if not view.find("heap-snapshot", name) then
+    view.register(assert(loadfile(("%s/lua/views/heap-snapshot/%s.lua"):format(sys.home, name)))())
+  end
+  local arguments = { handle = handle, view = name }
+  for k, v in pairs(more or {}) do arguments[k] = v end
+  local envelope = kit.call(query, arguments, ctx())
+  if not envelope.error then assert(kit.conforms(envelope, nil, "heap-snapshot", name)) end
+  return envelope
+end
+
+local function row_of(rows, name)
+  for _, row in ipairs(rows) do
+    if row.typeFullName == name then return row end
+  end
+  error("no row of " .. name)
+end
+
+local function names_of(chain)
+  local list = {}
+  for i, frame in ipairs(chain) do list[i] = frame.typeFullName end
+  return list
+end
+
+local CHAIN <const> = {
+  "System.Collections.Generic.Dictionary<System.String,Lunette.Target.CustomerSession>",
+  "Entry<System.String,Lunette.Target.CustomerSession>[]", "Lunette.Target.CustomerSession",
+  "System.Collections.Generic.List<Lunette.Target.Customer>", "Lunette.Target.Customer[]", "Lunette.Target.Customer",
+}
+
+describe("inspect_heap", function()
+  after_each(function() handles.clear() end)
+
+  for _, file in ipairs { "leak.nettrace", "leak.gcdump" } do
+    describe("of " .. file, function()
+      local envelope
+      before_each(function() envelope = open(file) end)
+
+      it("counts what dotnet-gcdump counts", function()
+        local data = envelope.data
+        assert.same({ "gcdump", OBJECTS, BYTES }, { data.source, data.heap.objectCount, data.heap.totalBytes })
+        local rows = ask(envelope.handle, "top-types", { topN = 200 }).data.topTypes
+        for name, wanted in pairs {
+          ["Lunette.Target.Customer"] = { 100, 3200 }, ["Lunette.Target.CustomerSession"] = { 10, 240 },
+          ["Lunette.Target.Subscriber"] = { 10, 240 }, ["Lunette.Target.Publisher"] = { 1, 24 }, ["System.EventHandler"] = { 11, 704 },
+          ["System.Byte[]"] = { 102, 32144 }, ["System.String"] = { 281, 45892 },
+        } do
+          local row = row_of(rows, name)
+          assert.same(wanted, { row.instanceCount, row.totalBytes }, name)
+        end
+        local count, bytes = 0, 0
+        for _, row in ipairs(rows) do count, bytes = count + row.instanceCount, bytes + row.totalBytes end
+        assert.same({ OBJECTS, BYTES }, { count, bytes })
+        assert.equal("lunette-memory.dll", row_of(rows, "Lunette.Target.Customer").moduleName)
+      end)
+
+      it("explains the leak by its chain", function()
+        local paths = ask(envelope.handle, "retention-paths", { typeFullName = "Target.Customer" }).data.retentionPaths
+        for _, path in ipairs(paths) do
+          if path.targetTypeFullName == "Lunette.Target.Customer" then
+            assert.same(CHAIN, names_of(path.chain))
+            assert.equal("StaticVar", path.chain[1].rootKind)
+            assert.matches("%.Instance$", path.chain[1].rootName)
+            assert.is_false(path.truncated)
+            return
+          end
+        end
+        error("no path to a Customer")
+      end)
+
+      it("says what would go with it", function()
+        local retained = ask(envelope.handle, "retained", { topN = 200 }).data.retained
+        assert.equal(BYTES, retained.reachableBytes + retained.unreachableBytes)
+        local rows = retained.byType
+        -- each a Customer (32), its name (a string of 12 characters: 46) and photo (280)
+        assert.equal(100 * 32 + 100 * 46 + 100 * 280, row_of(rows, "Lunette.Target.Customer").retainedBytes)
+        assert.equal(240, row_of(rows, "Lunette.Target.Subscriber").retainedBytes)
+        assert.equal(CHAIN[1], retained.objects[1].typeFullName)
+        local below = ask(envelope.handle, "dominators", { address = retained.objects[1].objectAddress }).data.dominators
+        assert.equal(retained.objects[1].retainedBytes, below.retainedBytes)
+        assert.equal(CHAIN[2], below.children[1].typeFullName)
+        assert.is_nil(below.tree)
+        local tree = ask(envelope.handle, "dominators").data.dominators.tree
+        local at = tree
+        for i = 1, 3 do
+          at = row_of(at.children, CHAIN[i])
+          assert.is_true(at.retainedBytes <= tree.retainedBytes)
+        end
+        assert.equal(10, at.objectCount)
+      end)
+
+      it("knows the way to one object and all that can be reached from it", function()
+        local paths = ask(envelope.handle, "retention-paths", { typeFullName = "Subscriber" }).data.retentionPaths
+        local address = paths[1].targetObjectAddress
+        local root = ask(envelope.handle, "gcroot", { address = address }).data
+        assert.equal(address, root.address)
+        assert.same({ "Lunette.Target.Publisher", "System.EventHandler", "System.Object[]", "System.EventHandler",
+          "Lunette.Target.Subscriber" }, names_of(root.gcRoot.chain))
+        local size = ask(envelope.handle, "objsize", { address = root.gcRoot.chain[1].objectAddress }).data.objectSize
+        -- the publisher, its handler and list, 10 handlers, 10 subscribers
+        assert.same({ 23, false }, { size.objectCount, size.truncated })
+        local wrong = ask(envelope.handle, "gcroot", { address = "0x10" })
+        assert.equal("InvalidArgument", wrong.error.kind)
+      end)
+
+      it("counts roots by kind", function()
+        local rows = ask(envelope.handle, "roots-by-kind").data.rootsByKind
+        local by_kind = {}
+        for _, row in ipairs(rows) do by_kind[row.rootKind] = row.rootCount end
+        assert.same({ Stack = 19, FinalizerQueue = 1, StrongHandle = 11, PinnedHandle = 1, StaticVar = 63 }, by_kind)
+      end)
+
+      it("has its metadata as a resource", function()
+        local registry = require("lunette.registry").new()
+        resources.register(registry, sys.home)
+        local uri = "heap-snapshot://" .. envelope.handle
+        local template, vars = registry.match_template(uri)
+        local read = assert(template.read(kit.ctx(), uri, vars))
+        local body = assert(json.decode(read.contents[1].text))
+        assert.same({ "gcdump", BYTES }, { body.origin, body.heap.totalBytes })
+        assert.is_true(#body.topTypesByBytes > 90)
+      end)
+    end)
+  end
+
+  it("tells the quality of a recording, and what was projected", function()
+    local quality = open("leak.nettrace", { topTypes = 3 }).data.quality
+    assert.same({ timedOut = false, readerFailed = false, gcStopObserved = true, streamCompleted = true, missingTypeNames = 0,
+      topNProjected = true }, quality)
+    assert.is_false(open("leak.nettrace", { topTypes = 200 }).data.quality.topNProjected)
+  end)
+
+  it("bounds both lists by topTypes, and keeps the rest", function()
+    local envelope = open("leak.nettrace", { topTypes = 4 })
+    assert.same({ 4, 4 }, { #envelope.data.topTypesByBytes, #envelope.data.topTypesByInstances })
+    assert.is_true(#ask(envelope.handle, "top-types", { topN = 100 }).data.topTypes == 100)
+    assert.equal("instances", ask(envelope.handle, "top-types", { rankBy = "instances" }).data.rankBy)
+  end)
+
+  it("answers what a gcdump cannot with its quality, never with zeros", function()
+    local handle = open("leak.gcdump").handle
+    for _, name in ipairs { "finalizer-queue", "fragmentation", "static-fields", "delegate-targets", "duplicate-strings", "gchandles",
+      "timers", "alc", "async" } do
+      local envelope = ask(handle, name)
+      assert.same({ "ViewUnavailableForGcDump", name }, { envelope.error.kind, envelope.error.detail })
+      assert.is_table(envelope.data.quality, name)
+    end
+    local object = kit.call(query, { handle = handle, view = "object", address = "0x10" }, ctx())
+    assert.is_table(object.safetyApproval) -- it would re-open its origin
+  end)
+
+  it("compares two heaps", function()
+    local before, after = open("leak.gcdump").handle, open("leak.nettrace").handle
+    local diff = ask(after, "diff", { baselineHandle = before }).data
+    assert.same({ "no_change", 0, 0, 0 }, { diff.verdict, diff.totalAdded, diff.totalRemoved, diff.totalChanged })
+    local growth = ask(after, "growth", { baselineHandle = before }).data.growth
+    assert.same({ "stable", 0 }, { growth.verdict, growth.totalGrowers })
+    assert.equal("InvalidArgument", ask(after, "growth", { baselineHandle = after }).error.kind)
+    local journey = ask(after, "diff", { comparisonHandles = { before } })
+    assert.is_nil(journey.error)
+  end)
+
+  it("says which argument is wrong", function()
+    local function detail(arguments) return kit.call(inspect_heap, arguments, ctx()).error.detail end
+    assert.equal("source", detail {})
+    assert.equal("source", detail { source = "gdump" })
+    assert.equal("dumpFilePath", detail { source = "dump" })
+    assert.equal("processId", detail { source = "dump", dumpFilePath = DATA .. "leak.gcdump", processId = 1 })
+    assert.equal("dumpFilePath", detail { source = "live", dumpFilePath = DATA .. "leak.gcdump" })
+    assert.equal("dumpFilePath", detail { source = "dump", dumpFilePath = DATA .. "none.gcdump" })
+    assert.equal("exportTrace", detail { source = "gcdump", dumpFilePath = DATA .. "leak.gcdump", exportTrace = true })
+    assert.equal("dumpFilePath", detail { source = "gcdump", dumpFilePath = DATA .. "README.md" })
+  end)
+
+  it("wants heap-read for all, and ptrace for a live walk", function()
+    local function missing(arguments, scopes)
+      local err = kit.call(inspect_heap, arguments, ctx(scopes)).error
+      return err and err.kind == "PermissionDenied" and err.detail or nil
+    end
+    assert.equal("heap-read", missing({ source = "gcdump" }, { "ptrace" }))
+    assert.equal("ptrace", missing({ source = "live" }, { "heap-read" }))
+    assert.is_nil(missing({ source = "dump", dumpFilePath = DATA .. "leak.gcdump" }, { "heap-read" }))
+  end)
+
+  it("asks for an acknowledgement before the target is burdened", function()
+    local preview = kit.call(inspect_heap, { source = "gcdump", processId = 1 }, ctx())
+    assert.is_table(preview.safetyApproval.requiredAcknowledgement)
+    assert.equal("high", preview.safety.riskLevel)
+  end)
+
+  it("refuses a file that is broken, at every length", function()
+    local whole, path = assert(fs.read(DATA .. "leak.gcdump", 1000000)), os.tmpname()
+    for cut = 24, #whole - 200, 997 do
+      local file = assert(io.open(path, "wb"))
+      file:write(whole:sub(1, cut))
+      file:close()
+      local envelope = kit.call(inspect_heap, { source = "dump", dumpFilePath = path }, ctx())
+      assert.same({ "InvalidArgument", "dumpFilePath" }, { envelope.error.kind, envelope.error.detail }, tostring(cut))
+    end
+    os.remove(path)
+  end)
+end)
