@@ -50,5 +50,6 @@ static int job_selftest(mem_job *j, err *e)
 const mem_job_entry MEM_JOBS[] = {
     {"selftest", job_selftest},
     {"method-code", job_method_code},
+    {"threads", job_threads},
     {NULL, NULL},
 };

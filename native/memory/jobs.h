@@ -6,5 +6,6 @@
 #include "memory/worker.h"
 
 int job_method_code(mem_job *j, err *e); /* capture_method_bytes: method_code_job.c */
+int job_threads(mem_job *j, err *e); /* every thread with its stack, locks, the pool: JSON */
 
 #endif
