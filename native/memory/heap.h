@@ -48,6 +48,7 @@ typedef struct heap_facts {
     uint32_t heaps, generations;
     uint64_t committed, reserved, bytes_held; /* of all regions */
     int64_t stop_ns;                          /* for which the target stood; 0: a core */
+    int64_t stop_copy_ns, stop_roots_ns; /* of the last stop: for copying, for reading what keeps objects */
     int64_t estimate_ns;                      /* what was expected */
     uint64_t copied;
     bool gc_at_work;                  /* a collection was at work: results are approximate */

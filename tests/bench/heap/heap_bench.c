@@ -101,6 +101,11 @@ static int fail(const err *e)
     return 1;
 }
 
+static void tell(void *arg, const char *what)
+{
+    if (getenv("HEAP_BENCH_VERBOSE")) fprintf(stderr, "%.3f\t%s\n", (double)(mono_ns() - *(int64_t *)arg) / 1e9, what);
+}
+
 static double seconds_since(int64_t t0) { return (double)(mono_ns() - t0) / 1e9; }
 
 int main(int argc, char **argv)
@@ -115,6 +120,8 @@ int main(int argc, char **argv)
     char *end;
     long pid = strtol(argv[2], &end, 10);
     int64_t t0 = mono_ns();
+    o.progress = tell;
+    o.arg = &t0;
     int rc = *end ? mem_open_core(argv[2], NULL, &t, &e) : mem_open_live((pid_t)pid, 0, &t, &e);
     if (rc < 0 || dac_open(t, NULL, &d, &e) < 0 || heap_open(d, &o, &h, &e) < 0) return fail(&e);
     double opened = seconds_since(t0);
@@ -134,12 +141,11 @@ int main(int argc, char **argv)
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     const heap_facts *f = heap_facts_of(h);
-    fprintf(
-        stderr,
-        "seconds\t%.3f\nopened\t%.3f\nwalked\t%.3f\npeak_bytes\t%ld\nstop_ms\t%.3f\nexpected_ms\t%.3f\nheld\t%" PRIu64
-        "\n",
-        seconds_since(t0), opened, walked, u.ru_maxrss * 1024, (double)f->stop_ns / 1e6, (double)f->estimate_ns / 1e6,
-        f->bytes_held);
+    fprintf(stderr,
+            "seconds\t%.3f\nopened\t%.3f\nwalked\t%.3f\npeak_bytes\t%ld\nstop_ms\t%.3f\ncopy_ms\t%.3f\nroots_ms\t%."
+            "3f\nexpected_ms\t%.3f\nheld\t%" PRIu64 "\n",
+            seconds_since(t0), opened, walked, u.ru_maxrss * 1024, (double)f->stop_ns / 1e6,
+            (double)f->stop_copy_ns / 1e6, (double)f->stop_roots_ns / 1e6, (double)f->estimate_ns / 1e6, f->bytes_held);
     if (g) {
         const graph_info *i = graph_info_of(g);
         fprintf(stderr, "nodes\t%u\nedges\t%" PRIu64 "\nroots\t%u\ndangling\t%" PRIu64 "\ndangling_roots\t%u\n",
