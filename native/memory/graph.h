@@ -174,6 +174,8 @@ uint32_t graph_find(const graph *g, uint64_t address, bool interior);
 
 /* Writes the graph to a file or memfd, from its beginning, which is truncated. 0, or a negative status. */
 int graph_write(const graph *g, int fd, err *e);
+/* The bytes that graph_write put at the beginning of a file: what a writer added lies behind them. 0: no graph. */
+uint64_t graph_written(int fd);
 /* Maps what graph_write wrote. The writer is not trusted: everything is checked once; a memfd must be sealed against
  * writing and shrinking, what is not is copied first. The descriptor may be closed afterwards. */
 graph *graph_open(int fd, err *e);

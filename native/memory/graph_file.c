@@ -92,6 +92,12 @@ int graph_write(const graph *g, int fd, err *e)
     return rc;
 }
 
+uint64_t graph_written(int fd)
+{
+    uint64_t head[2];
+    return pread(fd, head, sizeof head, 0) == sizeof head && head[0] == MAGIC ? head[1] : 0;
+}
+
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static int broken(const char *what, err *e) { return err_set(e, ERR_MALFORMED, "a graph of objects: %s", what); }
@@ -133,7 +139,7 @@ static int place(graph *g, err *e)
     header h;
     memcpy(&h, g->map, sizeof h);
     if (h.magic != MAGIC) return broken("not written by this version", e);
-    if (h.bytes != g->map_len || h.info.nodes > GRAPH_MAX_NODES || h.info.edges > GRAPH_MAX_EDGES ||
+    if (h.bytes > g->map_len || h.info.nodes > GRAPH_MAX_NODES || h.info.edges > GRAPH_MAX_EDGES ||
         h.info.types > GRAPH_MAX_TYPES || h.info.roots > GRAPH_MAX_ROOTS || h.n_big > h.info.nodes ||
         h.n_text > 2 * GRAPH_MAX_TEXT || h.n_text == 0)
         return broken("impossible figures", e);

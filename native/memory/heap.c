@@ -82,10 +82,8 @@ bool heap_read(heap *h, uint64_t address, void *to, size_t n)
 
 uint32_t heap_type_of_object(heap *h, uint64_t object)
 {
-    const uint8_t *p = object % 8 ? NULL : heap_at(h, object, 8);
     uint64_t mt = 0;
-    if (!p) return GRAPH_NONE;
-    memcpy(&mt, p, 8);
+    if (object % 8 || !heap_region_of(h, object) || !heap_read(h, object, &mt, 8)) return GRAPH_NONE;
     return heap_types_of(h->types, mt & ~UINT64_C(7));
 }
 
@@ -152,6 +150,8 @@ static bool look(void *arg, heap_type *t)
         if (dac_get_collectible(h->d, t->mt, &c) && c.loader_allocator_handle)
             t->loader_object = heap_word(h, c.loader_allocator_handle);
     }
+    t->kind = heap_kind_of(h, t->mt);
+    if (h->o.list >> t->kind & 1) t->flags |= HEAP_TYPE_LISTED;
     return true;
 }
 
@@ -169,6 +169,14 @@ static int open_core(heap *h, err *e)
     return rc;
 }
 
+static int open_in_place(heap *h, err *e)
+{
+    int rc = mem_stop(h->t, mono_ns() + h->o.pause_ns, e);
+    if (rc < 0) return rc;
+    dac_flush(h->d);
+    return heap__layout(h, e);
+}
+
 int heap_open(dac *d, const heap_options *o, heap **out, err *e)
 {
     heap *h = mem_calloc(1, sizeof *h);
@@ -180,7 +188,7 @@ int heap_open(dac *d, const heap_options *o, heap **out, err *e)
     if (!h->o.threads) h->o.threads = processors < 1 ? 1 : processors > 4 ? 4 : (unsigned)processors;
     if (!h->o.pause_ns) h->o.pause_ns = HEAP_PAUSE_NS;
     h->facts.live = mem_is_live(h->t);
-    int rc = h->facts.live ? heap__capture_live(h, e) : open_core(h, e);
+    int rc = h->o.in_place ? open_in_place(h, e) : h->facts.live ? heap__capture_live(h, e) : open_core(h, e);
     if (rc == 0) {
         heap_reader reader = {.arg = h, .read = read_words, .look = look};
         h->types = heap_types_new(&reader, h->globals.free, h->globals.string, e);
@@ -197,6 +205,7 @@ int heap_open(dac *d, const heap_options *o, heap **out, err *e)
 void heap_close(heap *h)
 {
     if (!h) return;
+    if (h->o.in_place) mem_resume(h->t);
     heap_types_free(h->types);
     for (size_t i = 0; i < h->n_pieces; i++)
         free(h->pieces[i]);
@@ -210,5 +219,6 @@ void heap_close(heap *h)
     free(h->statics);
     arena_free(&h->names);
     heap__modules_free(h);
+    map64_fini(&h->kinds);
     free(h);
 }

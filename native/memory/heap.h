@@ -27,6 +27,20 @@
 #define HEAP_STACK_NS    INT64_C(1000000000) /* of it, for reading the roots on the stacks of threads */
 #define HEAP_GC_TRIES    40                  /* stops that meet a collection at work, before it is said */
 
+/* Types that say something by themselves: heap_type.kind. A type is of the kind of what it extends. */
+typedef enum heap_kind {
+    HEAP_PLAIN,
+    HEAP_STRING,
+    HEAP_DELEGATE,
+    HEAP_TIMER_QUEUE_TIMER,
+    HEAP_TIMER,
+    HEAP_TASK,
+    HEAP_ASYNC_BOX, /* a task that is an async method's state machine */
+    HEAP_COMPLETION_SOURCE,
+    HEAP_LOAD_CONTEXT,
+    HEAP_KIND_COUNT
+} heap_kind;
+
 typedef struct heap_options {
     unsigned threads; /* that walk and copy; 0: as many as there are processors, at most 4 */
     uint64_t memory;  /* bytes that the copy may take; 0: half of what the machine or container has left */
@@ -38,6 +52,8 @@ typedef struct heap_options {
 } heap_options;
 
 typedef struct heap heap;
+/* The kind of a type, by its name and those of its parents. */
+heap_kind heap_kind_of(heap *h, uint64_t mt);
 /* d: of a core, or of a live target that is not stopped: it is stopped and resumed here. Busy: collections were at work
  * at every try. LimitExceeded: the copy or the pause would pass its limit, with the figures. */
 int heap_open(dac *d, const heap_options *o, heap **out, err *e);

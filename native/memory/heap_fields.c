@@ -123,6 +123,44 @@ const char *heap_type_text(heap *h, uint64_t mt, char *to, size_t size)
     return to;
 }
 
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+static heap_kind kind_by_name(const char *name)
+{
+    static const struct {
+        const char *name;
+        heap_kind kind;
+    } known[] = {{"System.String", HEAP_STRING},
+                 {"System.MulticastDelegate", HEAP_DELEGATE},
+                 {"System.Threading.TimerQueueTimer", HEAP_TIMER_QUEUE_TIMER},
+                 {"System.Threading.Timer", HEAP_TIMER},
+                 {"System.Threading.Tasks.Task", HEAP_TASK},
+                 {"System.Threading.Tasks.TaskCompletionSource", HEAP_COMPLETION_SOURCE},
+                 {"System.Runtime.Loader.AssemblyLoadContext", HEAP_LOAD_CONTEXT}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) return known[i].kind;
+    if (strncmp(name, "System.Threading.Tasks.TaskCompletionSource<", 44) == 0) return HEAP_COMPLETION_SOURCE;
+    if (strncmp(name, "System.Runtime.CompilerServices.AsyncTaskMethodBuilder", 54) == 0 && strstr(name, "StateMachineBox<"))
+        return HEAP_ASYNC_BOX;
+    return HEAP_PLAIN;
+}
+
+heap_kind heap_kind_of(heap *h, uint64_t mt)
+{
+    uint64_t path[HEAP_PARENTS_MAX], known = HEAP_PLAIN;
+    size_t n = 0;
+    while (mt && n < HEAP_PARENTS_MAX && !map64_get(&h->kinds, mt, &known)) {
+        char name[256];
+        dac_method_table t;
+        path[n++] = mt;
+        known = kind_by_name(heap_type_text(h, mt, name, sizeof name));
+        if (known != HEAP_PLAIN || !dac_get_method_table(h->d, mt, &t)) break;
+        mt = t.parent;
+    }
+    for (size_t i = 0; i < n; i++) map64_put(&h->kinds, path[i], known);
+    return (heap_kind)known;
+}
+
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 bool heap_each_field(heap *h, uint64_t mt, heap_field_fn fn, void *arg)

@@ -33,6 +33,7 @@ struct heap {
     struct heap_module **modules; /* that were asked for */
     size_t n_modules, cap_modules;
     map64 module_at; /* address -> place + 1 */
+    map64 kinds;     /* method table -> heap_kind */
     heap_static *statics;
     size_t n_statics, cap_statics;
     arena names; /* of static fields */

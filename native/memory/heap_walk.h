@@ -53,6 +53,7 @@ typedef struct heap_type {
     uint32_t base_size, component_size; /* as in memory */
     uint32_t flags;                     /* heap_type_flags */
     uint32_t graph_type;                /* in the builder; GRAPH_NONE: not yet */
+    uint32_t kind;                      /* whatever the reader's look says */
     uint64_t loader_object;             /* with HEAP_TYPE_COLLECTIBLE: what is referred to; 0: not known */
     int32_t n_series;                   /* < 0: items of an array of values with references */
     uint32_t series;                    /* the first one, in the table of all */
