@@ -63,6 +63,7 @@ int luaopen_lunette_counting(lua_State *L);
 #endif
 #ifdef LUNETTE_HAVE_MEMORY
 int luaopen_lunette_memory(lua_State *L);
+int luaopen_lunette_heap(lua_State *L);
 #endif
 #ifdef LUNETTE_HAVE_ARTIFACTS
 int luaopen_lunette_artifacts(lua_State *L);
@@ -117,6 +118,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #endif
 #ifdef LUNETTE_HAVE_MEMORY
                                       {"lunette.memory", luaopen_lunette_memory},
+#endif
+#ifdef LUNETTE_HAVE_HEAP
+                                      {"lunette.heap", luaopen_lunette_heap},
 #endif
 #ifdef LUNETTE_HAVE_ARTIFACTS
                                       {"lunette.artifacts", luaopen_lunette_artifacts},

@@ -45,7 +45,9 @@ typedef struct heap_options {
     unsigned threads; /* that walk and copy; 0: as many as there are processors, at most 4 */
     uint64_t memory;  /* bytes that the copy may take; 0: half of what the machine or container has left */
     int64_t pause_ns; /* 0: HEAP_PAUSE_NS; what is estimated to take longer is refused */
+    bool in_place;    /* no copy, no roots: a live target stands until heap_close; for a look at few objects */
     bool stacks;      /* read the roots on stacks too */
+    unsigned list;    /* bits of heap_kind: objects of these kinds are shown to who walks for a graph */
     /* Told what happens, for a progress report; may be NULL. */
     void (*progress)(void *arg, const char *what);
     void *arg;
@@ -64,7 +66,7 @@ typedef struct heap_facts {
     uint32_t heaps, generations;
     uint64_t committed, reserved, bytes_held; /* of all regions */
     int64_t stop_ns;                          /* for which the target stood; 0: a core */
-    int64_t stop_copy_ns, stop_roots_ns; /* of the last stop: for copying, for reading what keeps objects */
+    int64_t stop_copy_ns, stop_roots_ns;      /* of the last stop: for copying, for reading what keeps objects */
     int64_t estimate_ns;                      /* what was expected */
     uint64_t copied;
     bool gc_at_work;                  /* a collection was at work: results are approximate */

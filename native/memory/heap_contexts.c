@@ -8,7 +8,7 @@
 #define ASSEMBLIES_MAX 65536u
 
 typedef struct assembly {
-    uint64_t context; /* the AssemblyLoadContext object; 0: the default one */
+    uint64_t context;   /* the AssemblyLoadContext object; 0: the default one */
     uint64_t allocator; /* the LoaderAllocator object, of a collectible one */
     slice name;
 } assembly;
@@ -32,19 +32,26 @@ static void add_module(finding *f, uint64_t address)
     heap *h = f->h;
     f->first = 0;
     dac_module_types(h->d, address, first_type, f);
-    for (size_t i = 0; !f->first && i < heap_types_count(h->types); i++) { /* a dynamic module's types: met on the heap */
+    for (size_t i = 0; !f->first && i < heap_types_count(h->types);
+         i++) { /* a dynamic module's types: met on the heap */
         dac_method_table t;
         uint64_t mt = heap_type_at(h->types, i)->mt;
-        if (heap_type_at(h->types, i)->flags & HEAP_TYPE_COLLECTIBLE && dac_get_method_table(h->d, mt, &t) && t.module == address) f->first = mt;
+        if (heap_type_at(h->types, i)->flags & HEAP_TYPE_COLLECTIBLE && dac_get_method_table(h->d, mt, &t) &&
+            t.module == address)
+            f->first = mt;
     }
     const heap_module *m = heap_module_of(h, address);
     dac_addr context = 0;
     dac_collectible c = {0};
     if (!f->first || !m || !dac_load_context(h->d, f->first, &context)) return;
     if (!HEAP_ROOM(f->v, f->n, f->cap, ASSEMBLIES_MAX)) return;
-    if (dac_get_collectible(h->d, f->first, &c) && c.is_collectible && c.loader_allocator_handle) c.loader_allocator_handle = heap_word(h, c.loader_allocator_handle);
-    else c.loader_allocator_handle = 0;
-    f->v[f->n++] = (assembly){.context = context, .allocator = c.loader_allocator_handle, .name = m->name.n ? m->name : SLICE_LIT("(dynamic)")};
+    if (dac_get_collectible(h->d, f->first, &c) && c.is_collectible && c.loader_allocator_handle)
+        c.loader_allocator_handle = heap_word(h, c.loader_allocator_handle);
+    else
+        c.loader_allocator_handle = 0;
+    f->v[f->n++] = (assembly){.context = context,
+                              .allocator = c.loader_allocator_handle,
+                              .name = m->name.n ? m->name : SLICE_LIT("(dynamic)")};
 }
 
 static void find_assemblies(finding *f)
@@ -56,7 +63,8 @@ static void find_assemblies(finding *f)
         if (!dac_assemblies(f->h->d, domains[i], &assemblies, &n)) continue;
         for (uint32_t j = 0; j < n; j++) {
             if (!dac_assembly_modules(f->h->d, assemblies[j], &modules, &m)) continue;
-            for (uint32_t x = 0; x < m; x++) add_module(f, modules[x]);
+            for (uint32_t x = 0; x < m; x++)
+                add_module(f, modules[x]);
             free(modules);
             modules = NULL;
         }
@@ -80,7 +88,8 @@ static void write_text(heap *h, uint64_t object, const char *name, jsonw *w)
     uint32_t length = 0;
     uint64_t mt = heap_word(h, object) & ~UINT64_C(7), text = 0;
     if (mt && heap_field_named(h, mt, name, &x)) text = heap_word(h, object + x.offset);
-    const uint8_t *p = text && heap_read(h, text + 8, &length, 4) && length < 4096 ? heap_at(h, text + 12, 2 * (size_t)length) : NULL;
+    const uint8_t *p =
+        text && heap_read(h, text + 8, &length, 4) && length < 4096 ? heap_at(h, text + 12, 2 * (size_t)length) : NULL;
     if (!p) {
         jsonw_null(w);
         return;

@@ -67,7 +67,8 @@ void heap__see_delegate(heap_details *d, uint64_t mt, const uint8_t *body, uint6
         d->calls[at].count++;
         return;
     }
-    if (!HEAP_ROOM(d->calls, d->n_calls, d->cap_calls, HEAP_DELEGATES_MAX) || !map64_put(&d->call_at, key, d->n_calls)) return;
+    if (!HEAP_ROOM(d->calls, d->n_calls, d->cap_calls, HEAP_DELEGATES_MAX) || !map64_put(&d->call_at, key, d->n_calls))
+        return;
     call.count = 1;
     d->calls[d->n_calls++] = call;
 }
@@ -97,7 +98,8 @@ static void method_name(heap *h, const dac_method *m, slice text, jsonw *w)
     }
     const uint8_t *open = text.n ? memchr(text.p, '(', text.n) : NULL;
     size_t end = open ? (size_t)(open - text.p) : text.n, from = end;
-    while (from && text.p[from - 1] != '.') from--;
+    while (from && text.p[from - 1] != '.')
+        from--;
     jsonw_str(w, slice_of(text.p + from, end - from));
 }
 
@@ -111,8 +113,8 @@ void heap__write_slice_or_null(slice s, jsonw *w)
 
 static void mvid_text(const uint8_t *b, char out[40])
 {
-    snprintf(out, 40, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[3], b[2], b[1], b[0], b[5], b[4], b[7], b[6], b[8],
-             b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    snprintf(out, 40, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[3], b[2], b[1], b[0],
+             b[5], b[4], b[7], b[6], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 static void write_module(const heap_module *m, uint32_t token, jsonw *w)
@@ -164,7 +166,8 @@ void heap__write_method(heap *h, uint64_t method, uint64_t code, jsonw *w)
         dac_method_name(h->d, method, &text);
     else if (!dac_code_name(h->d, code, &text))
         buf_printf(&text, "0x%llx", (unsigned long long)code);
-    while (text.n && !text.p[text.n - 1]) text.n--;
+    while (text.n && !text.p[text.n - 1])
+        text.n--;
     jsonw_key_lit(w, "declaringTypeFullName");
     if (known)
         heap__write_type_name(h, m.mt, w);
@@ -247,7 +250,8 @@ static size_t together(heap_call *v, size_t n)
 
 void heap__write_delegates(heap_details *d, jsonw *w)
 {
-    for (size_t i = 0; i < d->n_calls; i++) d->calls[i].method = heap__method_of(d->h, d->calls[i].code);
+    for (size_t i = 0; i < d->n_calls; i++)
+        d->calls[i].method = heap__method_of(d->h, d->calls[i].code);
     d->n_calls = together(d->calls, d->n_calls);
     jsonw_array(w);
     for (size_t i = 0; i < d->n_calls && i < HEAP_ROWS_MAX; i++) {

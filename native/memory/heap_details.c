@@ -16,7 +16,8 @@ heap_details *heap_details_new(heap *h, err *e)
 void heap_details_free(heap_details *d)
 {
     if (!d) return;
-    for (int k = 0; k < HEAP_KIND_COUNT; k++) free(d->of_kind[k].v);
+    for (int k = 0; k < HEAP_KIND_COUNT; k++)
+        free(d->of_kind[k].v);
     free(d->texts);
     free(d->calls);
     map64_fini(&d->text_at);
@@ -115,8 +116,10 @@ static void write_notes(heap_details *d, jsonw *w)
 {
     jsonw_key_lit(w, "notes");
     jsonw_array(w);
-    for (size_t i = 0; heap_note(d->h, i); i++) jsonw_cstr(w, heap_note(d->h, i));
-    for (size_t i = 0; mem_note(d->h->t, i); i++) jsonw_cstr(w, mem_note(d->h->t, i));
+    for (size_t i = 0; heap_note(d->h, i); i++)
+        jsonw_cstr(w, heap_note(d->h, i));
+    for (size_t i = 0; mem_note(d->h->t, i); i++)
+        jsonw_cstr(w, mem_note(d->h->t, i));
     jsonw_end_array(w);
 }
 

@@ -140,7 +140,8 @@ static heap_kind kind_by_name(const char *name)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].kind;
     if (strncmp(name, "System.Threading.Tasks.TaskCompletionSource<", 44) == 0) return HEAP_COMPLETION_SOURCE;
-    if (strncmp(name, "System.Runtime.CompilerServices.AsyncTaskMethodBuilder", 54) == 0 && strstr(name, "StateMachineBox<"))
+    if (strncmp(name, "System.Runtime.CompilerServices.AsyncTaskMethodBuilder", 54) == 0 &&
+        strstr(name, "StateMachineBox<"))
         return HEAP_ASYNC_BOX;
     return HEAP_PLAIN;
 }
@@ -157,7 +158,8 @@ heap_kind heap_kind_of(heap *h, uint64_t mt)
         if (known != HEAP_PLAIN || !dac_get_method_table(h->d, mt, &t)) break;
         mt = t.parent;
     }
-    for (size_t i = 0; i < n; i++) map64_put(&h->kinds, path[i], known);
+    for (size_t i = 0; i < n; i++)
+        map64_put(&h->kinds, path[i], known);
     return (heap_kind)known;
 }
 

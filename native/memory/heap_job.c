@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* heap_job.c: the jobs `heap` and `heap-object` of a worker. The first writes the graph (graph_write) and, behind it, the
- * details as JSON; the second one object as JSON. */
+/* heap_job.c: the jobs `heap` and `heap-object` of a worker. The first writes the graph (graph_write) and, behind it,
+ * the details as JSON; the second one object as JSON. */
 #include "memory/heap_details.h"
 #include "memory/jobs.h"
 
@@ -23,8 +23,11 @@ static int open_heap(mem_job *j, heap_options *o, dac **d, heap **h, err *e)
 
 int job_heap(mem_job *j, err *e)
 {
-    heap_wanted want = {.statics = job_bool(j, "statics", false), .delegates = job_bool(j, "delegates", false), .strings = job_bool(j, "strings", false)};
-    heap_options o = {.stacks = job_bool(j, "roots", true), .list = 1u << HEAP_TIMER_QUEUE_TIMER | 1u << HEAP_ASYNC_BOX | 1u << HEAP_LOAD_CONTEXT};
+    heap_wanted want = {.statics = job_bool(j, "statics", false),
+                        .delegates = job_bool(j, "delegates", false),
+                        .strings = job_bool(j, "strings", false)};
+    heap_options o = {.stacks = job_bool(j, "roots", true),
+                      .list = 1u << HEAP_TIMER_QUEUE_TIMER | 1u << HEAP_ASYNC_BOX | 1u << HEAP_LOAD_CONTEXT};
     if (want.strings) o.list |= 1u << HEAP_STRING;
     if (want.delegates) o.list |= 1u << HEAP_DELEGATE;
     dac *d = NULL;
@@ -61,7 +64,8 @@ int job_heap_object(mem_job *j, err *e)
     int rc = open_heap(j, &o, &d, &h, e);
     if (rc == 0 && !heap_object_write(h, address, job_json(j))) {
         rc = err_set(e, ERR_NOT_FOUND, "no object begins at 0x%llx", (unsigned long long)address);
-        err_hint(e, "Addresses of objects are in retention-paths, retained and dominators; a collection may have moved an object since.");
+        err_hint(e, "Addresses of objects are in retention-paths, retained and dominators; a collection may have moved "
+                    "an object since.");
     }
     heap_close(h);
     dac_close(d);

@@ -4,11 +4,11 @@
 #include "base/utf.h"
 #include "memory/heap_details_own.h"
 
-#define FIELDS_SHOWN  256u
-#define VALUE_DEPTH   3u /* values inside values */
-#define ARRAY_SHOWN   8u
-#define TEXT_UNITS    2048u
-#define NAME_BYTES    512u
+#define FIELDS_SHOWN 256u
+#define VALUE_DEPTH  3u /* values inside values */
+#define ARRAY_SHOWN  8u
+#define TEXT_UNITS   2048u
+#define NAME_BYTES   512u
 
 typedef struct printer {
     heap *h;
@@ -23,8 +23,20 @@ typedef struct printer {
 
 static const char *primitive_name(uint32_t element)
 {
-    static const char *const names[] = {NULL, NULL, "System.Boolean", "System.Char", "System.SByte", "System.Byte", "System.Int16", "System.UInt16",
-                                        "System.Int32", "System.UInt32", "System.Int64", "System.UInt64", "System.Single", "System.Double"};
+    static const char *const names[] = {NULL,
+                                        NULL,
+                                        "System.Boolean",
+                                        "System.Char",
+                                        "System.SByte",
+                                        "System.Byte",
+                                        "System.Int16",
+                                        "System.UInt16",
+                                        "System.Int32",
+                                        "System.UInt32",
+                                        "System.Int64",
+                                        "System.UInt64",
+                                        "System.Single",
+                                        "System.Double"};
     if (element < sizeof names / sizeof *names && names[element]) return names[element];
     switch (element) {
     case HEAP_EL_I: return "System.IntPtr";
@@ -40,7 +52,9 @@ static bool primitive_text(heap *h, uint64_t at, uint32_t element, char *to, siz
 {
     uint64_t raw = 0;
     static const uint8_t widths[] = {0, 0, 1, 2, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
-    size_t n = element < sizeof widths ? widths[element] : element == HEAP_EL_I || element == HEAP_EL_U || element == HEAP_EL_PTR || element == HEAP_EL_FNPTR ? 8 : 0;
+    size_t n = element < sizeof widths ? widths[element]
+               : element == HEAP_EL_I || element == HEAP_EL_U || element == HEAP_EL_PTR || element == HEAP_EL_FNPTR ? 8
+                                                                                                                    : 0;
     if (!n) return false;
     if (!heap_read(h, at, &raw, n)) {
         snprintf(to, size, "?");
@@ -69,7 +83,10 @@ static bool primitive_text(heap *h, uint64_t at, uint32_t element, char *to, siz
     return true;
 }
 
-static bool is_string(heap *h, uint64_t object) { return object && (heap_word(h, object) & ~UINT64_C(7)) == h->globals.string; }
+static bool is_string(heap *h, uint64_t object)
+{
+    return object && (heap_word(h, object) & ~UINT64_C(7)) == h->globals.string;
+}
 
 /* The text of a string object; *cut: it is longer. */
 static bool string_text(heap *h, uint64_t object, buf *out, bool *cut)
@@ -79,7 +96,8 @@ static bool string_text(heap *h, uint64_t object, buf *out, bool *cut)
     if (!heap_read(h, object + 8, &length, 4)) return false;
     uint32_t n = length < TEXT_UNITS ? length : TEXT_UNITS;
     *cut = n < length;
-    return (!n || heap_read(h, object + 12, units, 2 * (size_t)n)) && utf16le_to_utf8(slice_of(units, 2 * (size_t)n), out);
+    return (!n || heap_read(h, object + 12, units, 2 * (size_t)n)) &&
+           utf16le_to_utf8(slice_of(units, 2 * (size_t)n), out);
 }
 
 /* value, objectAddress, referencedTypeFullName of a reference. */
@@ -115,6 +133,15 @@ static void write_type(heap *h, uint64_t mt, uint32_t element, jsonw *w)
     jsonw_cstr(w, name[0] ? name : primitive_name(element));
 }
 
+/* prefix and name, as far as there is room. */
+static void join(char to[NAME_BYTES], const char *prefix, slice name)
+{
+    size_t n = strlen(prefix), k = name.n < NAME_BYTES - 1 - n ? name.n : NAME_BYTES - 1 - n;
+    memcpy(to, prefix, n);
+    if (k) memcpy(to + n, name.p, k);
+    to[n + k] = 0;
+}
+
 static void fields_of(printer *p, uint64_t mt);
 
 static bool one_field(void *arg, const heap_field *f)
@@ -127,12 +154,15 @@ static bool one_field(void *arg, const heap_field *f)
         return false;
     }
     uint64_t at = p->at + f->offset;
-    snprintf(name, sizeof name, "%s%.*s", p->prefix, (int)(f->name.n < NAME_BYTES ? f->name.n : NAME_BYTES - 1), (const char *)f->name.p);
+    join(name, p->prefix, f->name);
     if (f->element == HEAP_EL_VALUE && f->mt && p->depth < VALUE_DEPTH) {
         printer inner = *p;
         inner.depth++;
         inner.at = at - 8; /* a value has no method table before its fields */
-        snprintf(inner.prefix, sizeof inner.prefix, "%.*s.", (int)sizeof inner.prefix - 2, name);
+        size_t n = strlen(name);
+        if (n > sizeof inner.prefix - 2) n = sizeof inner.prefix - 2;
+        memcpy(inner.prefix, name, n);
+        memcpy(inner.prefix + n, ".", 2);
         fields_of(&inner, f->mt);
         p->shown = inner.shown;
         p->truncated = inner.truncated;
@@ -161,8 +191,10 @@ static void fields_of(printer *p, uint64_t mt)
     uint64_t chain[HEAP_PARENTS_MAX];
     size_t n = 0;
     dac_method_table t;
-    for (; mt && n < HEAP_PARENTS_MAX && dac_get_method_table(p->h->d, mt, &t); mt = t.parent) chain[n++] = mt;
-    while (n--) heap_each_field(p->h, chain[n], one_field, p);
+    for (; mt && n < HEAP_PARENTS_MAX && dac_get_method_table(p->h->d, mt, &t); mt = t.parent)
+        chain[n++] = mt;
+    while (n--)
+        heap_each_field(p->h, chain[n], one_field, p);
 }
 
 static void write_array(heap *h, uint64_t address, jsonw *w)

@@ -26,11 +26,13 @@ void heap__see_string(heap_details *d, uint64_t address, const uint8_t *body, ui
         t->bytes += size;
         return;
     }
-    if (!HEAP_ROOM(d->texts, d->n_texts, d->cap_texts, HEAP_STRINGS_MAX) || !map64_put(&d->text_at, key, d->n_texts + 1)) {
+    if (!HEAP_ROOM(d->texts, d->n_texts, d->cap_texts, HEAP_STRINGS_MAX) ||
+        !map64_put(&d->text_at, key, d->n_texts + 1)) {
         d->texts_dropped++;
         return;
     }
-    d->texts[d->n_texts++] = (heap_text){.address = address, .count = 1, .bytes = size, .length = length, .next = (uint32_t)first};
+    d->texts[d->n_texts++] =
+        (heap_text){.address = address, .count = 1, .bytes = size, .length = length, .next = (uint32_t)first};
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -72,8 +74,10 @@ void heap__write_strings(heap_details *d, jsonw *w)
     if (n) qsort(d->texts, n, sizeof *d->texts, by_bytes);
     d->n_texts = n;
     if (d->texts_dropped)
-        heap_add_note(d->h, "DuplicateStrings: %llu strings beyond the first %u different ones were not compared.", (unsigned long long)d->texts_dropped, HEAP_STRINGS_MAX);
+        heap_add_note(d->h, "DuplicateStrings: %llu strings beyond the first %u different ones were not compared.",
+                      (unsigned long long)d->texts_dropped, HEAP_STRINGS_MAX);
     jsonw_array(w);
-    for (size_t i = 0; i < n && i < HEAP_ROWS_MAX; i++) write_one(d, &d->texts[i], w);
+    for (size_t i = 0; i < n && i < HEAP_ROWS_MAX; i++)
+        write_one(d, &d->texts[i], w);
     jsonw_end_array(w);
 }

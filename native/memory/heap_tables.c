@@ -95,7 +95,8 @@ static void write_handle_kind(heap_details *d, uint32_t kind, jsonw *w)
         count++;
         if (h->handles[i].object) tally_of(h, &t, h->handles[i].object);
     }
-    for (size_t i = 0; i < t.n; i++) bytes += t.v[i].bytes;
+    for (size_t i = 0; i < t.n; i++)
+        bytes += t.v[i].bytes;
     if (t.n) qsort(t.v, t.n, sizeof *t.v, by_count);
     jsonw_object(w);
     jsonw_key_lit(w, "kind");
@@ -145,7 +146,8 @@ void heap__write_handles(heap_details *d, jsonw *w)
     jsonw_end_array(w);
     jsonw_key_lit(w, "notes");
     jsonw_array(w);
-    jsonw_cstr(w, "RetainedBytes: the bytes of the objects that handles refer to directly; what these keep in turn is in the view retained.");
+    jsonw_cstr(w, "RetainedBytes: the bytes of the objects that handles refer to directly; what these keep in turn is "
+                  "in the view retained.");
     jsonw_end_array(w);
     jsonw_end_object(w);
 }
@@ -198,10 +200,12 @@ void heap__write_statics(heap_details *d, jsonw *w)
     size_t n = 0;
     const heap_static *s = heap_statics(d->h, &n);
     field_row *v = mem_calloc(n + 1, sizeof *v);
-    for (size_t i = 0; v && i < n; i++) v[i] = (field_row){&s[i], heap_size_of_object(d->h, s[i].target)};
+    for (size_t i = 0; v && i < n; i++)
+        v[i] = (field_row){&s[i], heap_size_of_object(d->h, s[i].target)};
     if (v && n) qsort(v, n, sizeof *v, by_referenced);
     jsonw_array(w);
-    for (size_t i = 0; v && i < n && i < HEAP_ROWS_MAX; i++) write_static(d->h, &v[i], w);
+    for (size_t i = 0; v && i < n && i < HEAP_ROWS_MAX; i++)
+        write_static(d->h, &v[i], w);
     jsonw_end_array(w);
     free(v);
 }
@@ -266,11 +270,14 @@ void heap__write_segments(heap_details *d, jsonw *w)
 {
     size_t n = d->h->n_regions;
     const heap_region **v = mem_calloc(n + 1, sizeof *v);
-    for (size_t i = 0; v && i < n; i++) v[i] = &d->h->regions[i];
+    for (size_t i = 0; v && i < n; i++)
+        v[i] = &d->h->regions[i];
     if (v && n) qsort(v, n, sizeof *v, by_free);
-    if (n > SEGMENTS_SHOWN) heap_add_note(d->h, "Fragmentation: %zu regions with less free room are left out.", n - SEGMENTS_SHOWN);
+    if (n > SEGMENTS_SHOWN)
+        heap_add_note(d->h, "Fragmentation: %zu regions with less free room are left out.", n - SEGMENTS_SHOWN);
     jsonw_array(w);
-    for (size_t i = 0; v && i < n && i < SEGMENTS_SHOWN; i++) write_segment(v[i], w);
+    for (size_t i = 0; v && i < n && i < SEGMENTS_SHOWN; i++)
+        write_segment(v[i], w);
     jsonw_end_array(w);
     free(v);
 }

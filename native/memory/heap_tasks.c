@@ -100,7 +100,8 @@ static void write_task_types(heap_details *d, jsonw *w)
         const heap_type *t = heap_type_at(d->h->types, i);
         heap_sum s = heap_type_sum(t);
         bytes += s.bytes;
-        if (s.count && (t->kind == HEAP_TASK || t->kind == HEAP_ASYNC_BOX || t->kind == HEAP_COMPLETION_SOURCE)) v[k++] = (kind_type){t, s};
+        if (s.count && (t->kind == HEAP_TASK || t->kind == HEAP_ASYNC_BOX || t->kind == HEAP_COMPLETION_SOURCE))
+            v[k++] = (kind_type){t, s};
     }
     if (v && k) qsort(v, k, sizeof *v, by_objects);
     jsonw_array(w);
@@ -152,8 +153,9 @@ void heap__write_timers(heap_details *d, jsonw *w)
     write_task_types(d, w);
     jsonw_key_lit(w, "notes");
     jsonw_array(w);
-    jsonw_cstr(w, "Timers: each System.Threading.Timer has one TimerQueueTimer, which is what is counted; objects that wait "
-                  "for a collection count too.");
+    jsonw_cstr(
+        w, "Timers: each System.Threading.Timer has one TimerQueueTimer, which is what is counted; objects that wait "
+           "for a collection count too.");
     jsonw_end_array(w);
     jsonw_end_object(w);
     free(v);
@@ -162,9 +164,9 @@ void heap__write_timers(heap_details *d, jsonw *w)
 /* ---- async methods ----------------------------------------------------------------------------------------------- */
 
 typedef struct machine {
-    uint64_t box, mt;    /* of the state machine */
-    uint64_t at;         /* of its fields: the object's (less 8 when it is a value), so that offsets fit */
-    uint64_t address;    /* that is shown */
+    uint64_t box, mt; /* of the state machine */
+    uint64_t at;      /* of its fields: the object's (less 8 when it is a value), so that offsets fit */
+    uint64_t address; /* that is shown */
     int32_t state;
     uint64_t awaiter_mt;
 } machine;

@@ -51,5 +51,7 @@ const mem_job_entry MEM_JOBS[] = {
     {"selftest", job_selftest},
     {"method-code", job_method_code},
     {"threads", job_threads},
+    {"heap", job_heap},
+    {"heap-object", job_heap_object},
     {NULL, NULL},
 };
