@@ -50,6 +50,7 @@ static int job_selftest(mem_job *j, err *e)
 const mem_job_entry MEM_JOBS[] = {
     {"selftest", job_selftest},
     {"method-code", job_method_code},
+    {"settings", job_settings},
     {"threads", job_threads},
     {"heap", job_heap},
     {"heap-object", job_heap_object},

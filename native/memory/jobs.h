@@ -6,7 +6,8 @@
 #include "memory/worker.h"
 
 int job_method_code(mem_job *j, err *e); /* capture_method_bytes: method_code_job.c */
-int job_threads(mem_job *j, err *e); /* every thread with its stack, locks, the pool: JSON */
+int job_settings(mem_job *j, err *e);    /* inspect_process(view="runtime-config"): settings_job.c */
+int job_threads(mem_job *j, err *e);     /* every thread with its stack, locks, the pool: JSON */
 int job_heap(mem_job *j, err *e);        /* inspect_heap live and dump: heap_job.c */
 int job_heap_object(mem_job *j, err *e);
 

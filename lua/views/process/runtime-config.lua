@@ -172,11 +172,20 @@ local function gc_of(seen, by_name, by_key)
   }, GC_ORDER)
 end
 
+-- A number of the pool by its variable (hexadecimal), else by its key.
+local function configured(by_name, variable, by_key, key)
+  local value = by_name["DOTNET_" .. variable] or by_name["COMPlus_" .. variable]
+  return value and tonumber(value:match("^%s*0?[xX]?(%x+)%s*$") or "", 16) or math.tointeger(tonumber(by_key[key]))
+end
+
 local function pool_of(seen, by_name, by_key)
-  local pool = seen and seen.threadPool
-  if not pool then return nil end
+  if not seen or seen.isServerGc == nil then return nil end
   local off = flag(by_name, "HillClimbing_Disable")
   if off == nil then off = truth(by_key["System.Threading.ThreadPool.HillClimbing.Disable"]) end
+  local pool = seen.threadPool or {
+    minWorkerThreads = configured(by_name, "ThreadPool_ForceMinWorkerThreads", by_key, "System.Threading.ThreadPool.MinThreads"),
+    maxWorkerThreads = configured(by_name, "ThreadPool_ForceMaxWorkerThreads", by_key, "System.Threading.ThreadPool.MaxThreads"),
+  }
   return setmetatable({
     minWorkerThreads = pool.minWorkerThreads, maxWorkerThreads = pool.maxWorkerThreads, minIocpThreads = pool.minIocpThreads,
     maxIocpThreads = pool.maxIocpThreads, hillClimbingEnabled = not off,
@@ -194,7 +203,7 @@ end
 local function sentence(view)
   local gc = view.gc and ("%s GC, %d heap%s"):format(view.gc.isServerGc and "server" or "workstation", view.gc.heapCount,
     view.gc.heapCount == 1 and "" or "s") or "its GC could not be read"
-  local pool = view.threadPool and view.threadPool.minWorkerThreads
+  local pool = view.threadPool and view.threadPool.maxWorkerThreads and view.threadPool.minWorkerThreads
     and (", pool %d to %d workers"):format(view.threadPool.minWorkerThreads, view.threadPool.maxWorkerThreads) or ""
   return ("Process %d: %s%s; %d runtime variables, %d switches."):format(view.processId, gc, pool, #view.envVars, #view.appContextSwitches)
 end
@@ -213,9 +222,9 @@ function M.run(ctx, args)
   local env, by_name = M.environment(lines or {})
   local switches, by_key = switches_of(target, notes)
   local seen
-  seen, err = settings.read(target)
+  seen, err = settings.read(ctx, target)
   if not seen then
-    if loop.cancelled() then return nil, err end
+    if loop.cancelled() or err.kind == "ProcessExited" then return nil, err end
     notes[#notes + 1] = ("gc, threadPool: %s."):format((tostring(err.message or err):gsub("%.$", "")))
   end
   for _, note in ipairs(seen and seen.notes or {}) do notes[#notes + 1] = note end
