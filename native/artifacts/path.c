@@ -99,9 +99,9 @@ int art_name(const char *root, const char *path, bool absolute, char out[PATH_MA
         if (errno == ENOENT && *path != '/') return missing(e, path);
         return refuse(e, path, "the path is not below the artifact root");
     }
-    if (strlen(real_root) + strlen(path) + 2 > sizeof whole) return refuse(e, path, "the path is too long");
     const char *before = *path == '/' ? "" : real_root;
-    (void)snprintf(whole, sizeof whole, "%s%s%s", before, *before ? "/" : "", path);
+    int n = snprintf(whole, sizeof whole, "%s%s%s", before, *before ? "/" : "", path);
+    if (n < 0 || (size_t)n >= sizeof whole) return refuse(e, path, "the path is too long");
     if (!realpath(whole, real)) {
         int sys = errno; /* whether a file outside exists is not told */
         if (!behind(real_root, whole) && !behind(root, whole))

@@ -14,7 +14,8 @@ local PHASES <const> = {
   loop = "Loop", recursion = "Recursion", generic_value = "GenericValue", generic_reference = "GenericReference", lambda = "Lambda",
   async = "Async", linq = "Linq", regex = "Regexes", native = "Native",
 }
-local SOURCE <const> = h.source .. "/tests/targets/Hot.cs"
+local FILE <const> = "/tests/targets/Hot.cs" -- below wherever the target was built
+local SOURCE <const> = h.source .. FILE
 local TRACE <const> = "^traces/%d+T%d+Z%-%d+%-%w+%.nettrace$"
 -- Threads of `stand 1` by the label of their wait; those in the kernel have a frame, or, where a stub was made for them, none.
 local WAITS <const> = {
@@ -61,6 +62,30 @@ local function hot_lines()
     if what then lines[what] = n end
   end
   return lines
+end
+
+-- First and last line of a method of the target.
+local function body_of(name)
+  local n, first = 0, nil
+  for line in h.fs.read(SOURCE, 1000000):gmatch("([^\n]*)\n") do
+    n = n + 1
+    if not first and line:find("^    private static [%w <>]*" .. name .. "%(") then first = n end
+    if first and (line:find("^    }") or n == first and line:find("=>.*;$")) then return first, n end
+  end
+  error("no method " .. name)
+end
+
+-- The method of each kind of work has the line of its hottest address: within its body, in the program's own file.
+local function lines_within(rows, runtime)
+  for what, method in pairs(PHASES) do
+    local source = h.ok(h.ok(row(rows, HOT .. method .. "("), method).identity.source, ("%s has a line on %s"):format(what, runtime))
+    local first, last = body_of(method)
+    h.eq(FILE, source.file:sub(-#FILE), what)
+    local line = source.startLine
+    h.ok(line > first and line < last, ("%s: line %d, not within %d..%d"):format(what, line, first, last))
+  end
+  local source = h.ok(row(rows, "Hot.Fibonacci("), "the method that recurs").identity.source
+  h.eq({ FILE, (body_of("Fibonacci")) }, { source.file:sub(-#FILE), source.startLine }, "its line")
 end
 
 local function shares_of(line)
@@ -126,8 +151,11 @@ local function shares(runtime)
       local r = h.ok(row(rows, method), method)
       h.ok(r.identity.moduleVersionId and r.identity.metadataToken, method .. " can be handed on: " .. h.json.encode(r.identity))
       local source = h.ok(r.identity.source, method .. " has a line")
-      h.eq({ SOURCE, lines[what] }, { source.file, source.startLine }, method)
+      h.eq({ FILE, lines[what] }, { source.file:sub(-#FILE), source.startLine }, method)
     end
+    lines_within(rows, runtime)
+    h.ok(row(rows, "System.Text.RegularExpressions."), "the regex engine")
+    h.ok(row(rows, "System.Linq.") or row(rows, "b__"), "LINQ, or what it calls")
     h.ok(row(ask(server, envelope, "top-methods", { foldAsync = true, topN = 500 }).methods, "Hot.WorkAsync() [async]"), "folded")
     h.no_session(target)
   end

@@ -11,6 +11,7 @@ local KIND <const> = "allocation"
 local TYPES <const> = {
   ["System.String"] = "text_bytes", Order = "order_bytes", ["System.Int32[]"] = "number_bytes", ["System.Byte[]"] = "blob_bytes",
 }
+local RANKS <const> = { "System.String", "Order", "System.Int32[]", "System.Byte[]" } -- 50, 25, 15, 10 %
 local SITES <const> = { MakeText = "text_bytes", MakeOrders = "order_bytes", MakeNumbers = "number_bytes", MakeBlob = "blob_bytes" }
 
 local function need(skip, runtime)
@@ -41,6 +42,7 @@ local function known_bytes(runtime)
       h.near(100 * did[field] / did.bytes, POINTS, 100 * r.totalBytes / data.totalBytes, ("share of %s on %s"):format(name, runtime))
       h.eq(name == "System.Byte[]" and "Large" or "Small", r.dominantKind, name)
     end
+    for i, name in ipairs(RANKS) do h.eq(name, data.topByBytes[i].typeName, ("rank %d on %s"):format(i, runtime)) end
     local by_site = {}
     for _, r in ipairs(data.topBySite) do
       for site in pairs(SITES) do

@@ -19,7 +19,10 @@ find "$work/packages" -name '*.dll' >>"$list"
 echo "$(wc -l <"$list") files"
 status=0
 "$work/peer/out/SymbolsPeer" "$build/lunette" "@$list" || status=$?
-largest=$(xargs -d '\n' ls -S <"$list" 2>/dev/null | head -1)
-time -p "$build/lunette" symbols "$largest" | tail -1
-ls -l "$largest"
+largest=$(xargs -d '\n' stat -L -c '%s %n' <"$list" | sort -n | tail -n1 | cut -d' ' -f2-)
+"$build/lunette" symbols "$largest" >"$work/largest" # and into the page cache
+TIMEFORMAT='by the clock %R s, CPU %U s'
+time "$build/lunette" symbols "$largest" >"$work/largest"
+echo "for the largest module: $(stat -L -c '%s bytes' "$largest") $(basename "$largest"), $(wc -l <"$work/largest") lines"
+[ $status = 0 ] && echo "no difference" || echo "DIFFERENCES: see above"
 exit $status

@@ -49,6 +49,19 @@ describe("samplers.cpu", function()
     assert.is_nil(envelope.resolvedProcess)
   end)
 
+  it("counts a leaf without a name as unknown, never as waiting", function()
+    local _, envelope = sampled.capture("cpu", "stand")
+    local methods, unresolved = sampled.ask(envelope.handle, "top-methods", { topN = 500 }).methods, 0
+    for _, row in ipairs(methods) do
+      if row.method:find("^0x%x+$") and row.exclusiveSamples > 0 then
+        unresolved = unresolved + row.exclusiveSamples
+        assert.is_nil(row.waitReason)
+        assert.same({ 0, row.exclusiveSamples }, { row.selfSamples.waitingSamples, row.selfSamples.unknownSamples })
+      end
+    end
+    assert.equal(1, unresolved)
+  end)
+
   for name, wanted in pairs { stand = WAITS_10, ["net8-stand"] = WAITS_8 } do
     it("knows the waits of " .. name .. " by their leaf, and counts the thread that burns as unknown", function()
       local data, envelope = sampled.capture("cpu", name)
