@@ -4,6 +4,7 @@
 #include "memory/heap_details_own.h"
 
 #define METHOD_TEXT 2048u
+#define TYPE_TEXT   401u /* generic names grow without end */
 
 static bool find_fields(heap_details *d, uint64_t mt)
 {
@@ -190,10 +191,8 @@ void heap__write_method(heap *h, uint64_t method, uint64_t code, jsonw *w)
 
 void heap__write_type_name(heap *h, uint64_t mt, jsonw *w)
 {
-    buf name;
-    buf_init(&name, METHOD_TEXT * 8);
-    heap__write_slice_or_null(mt && heap_type_name(h, mt, &name) ? buf_view(&name) : (slice){0}, w);
-    buf_fini(&name);
+    char name[TYPE_TEXT];
+    heap__write_slice_or_null(slice_str(heap_type_text(h, mt, name, sizeof name)), w);
 }
 
 const heap_module *heap__module_of_type(heap *h, uint64_t mt)

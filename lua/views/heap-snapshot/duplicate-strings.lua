@@ -1,6 +1,31 @@
 -- SPDX-License-Identifier: MIT
--- heap-snapshot/duplicate-strings: of a heap that was walked; a gcdump cannot tell it.
+-- heap-snapshot/duplicate-strings: equal strings by the bytes that they take. Their text is shown only to whoever may see it.
 local sections = require("heap.sections")
+local json = require("lunette.json")
+local sensitive = require("lunette.sensitive")
 local view = require("lunette.view")
 
-return view { kind = "heap-snapshot", name = "duplicate-strings", project = sections.view("duplicate-strings", "includeDuplicateStrings") }
+local ORDER <const> = { __order = { "preview", "stringLength", "instanceCount", "totalBytes", "previewTruncated", "exampleAddress" } }
+local rows_of = sections.view("duplicate-strings", "includeDuplicateStrings")
+
+local function row_of(row, open)
+  local shown = {}
+  for k, v in pairs(row) do shown[k] = v end
+  shown.preview = sensitive.shown(row.preview, open)
+  return setmetatable(shown, ORDER)
+end
+
+return view {
+  kind = "heap-snapshot", name = "duplicate-strings",
+  project = function(artifact, options, entry, ctx)
+    local rows, err = rows_of(artifact, options, entry)
+    if not rows then return nil, err end
+    local open, list, bytes = sensitive.unlocked(ctx, options.includeSensitiveValues), json.array({}), 0
+    for i, row in ipairs(rows) do
+      list[i] = row_of(row, open)
+      bytes = bytes + row.totalBytes
+    end
+    return list, { summary = ("%d groups of equal strings, %d bytes in all%s."):format(#list, bytes,
+      open and "" or "; their text is hidden: it takes includeSensitiveValues=true and the scope sensitive-heap-read") }
+  end,
+}
