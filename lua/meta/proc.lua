@@ -135,6 +135,21 @@ function proc.cgroup(pid) end
 ---@nodiscard
 function proc.thread_cpu(pid, prefixes) end
 
+---@class LunetteThreadWait
+---@field tid integer
+---@field name string
+---@field state string      R, S, D, T, t, Z
+---@field wchan? string     the function of the kernel that it sleeps in
+---@field syscall? integer  that it is in, by this machine's numbers; needs the right to ptrace
+---@field args? integer[]   the six of the call
+
+--- Waits. What each thread rests in.
+---@param pid integer
+---@return LunetteThreadWait[]?  # dropped counts those over 20,000
+---@return LunetteErr? err
+---@nodiscard
+function proc.thread_waits(pid) end
+
 --- CPU time of this process and of the thread that runs Lua.
 ---@return { process_ns: integer, thread_ns: integer }
 ---@nodiscard

@@ -81,6 +81,14 @@ function symbols.lines(requests, options) end
 ---@nodiscard
 function symbols.modules(requests, options) end
 
+--- Functions of native code, one entry a request: by address in the file's own numbering, mangled names read. Waits.
+---@param requests { path: string, address: integer, build_id?: string }[]  path: as this process can open it; build_id: hex, another
+--- file has no names
+---@param lines? boolean   file and line, too, by DWARF
+---@return { name?: string, offset?: integer, file?: string, line?: integer }[]
+---@nodiscard
+function symbols.native(requests, lines) end
+
 --- The readable form of a mangled name of C++ or Rust; another name as it is.
 ---@param name string
 ---@return string text

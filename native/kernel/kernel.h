@@ -163,6 +163,28 @@ typedef struct kn_threads {
  * is left out. Free with kn_threads_fini. Errors as kn_read_pid, and ERR_NO_MEMORY. */
 int kn_threads_of(const char *root, int pid, slice prefixes, kn_threads *out, err *e);
 void kn_threads_fini(kn_threads *t);
+
+/* What each thread of a process rests in, in the order of /proc. The call and its arguments need the right to ptrace.
+ */
+#define KN_WAITS_MAX    20000 /* threads */
+#define KN_SYSCALL_ARGS 6
+typedef struct kn_thread_wait {
+    int tid;
+    char state; /* R, S, D, T, t, … */
+    char name[64];
+    char wchan[64]; /* the kernel's function; "": none, or not told */
+    bool has_syscall;
+    int syscall; /* number of this machine */
+    uint64_t args[KN_SYSCALL_ARGS];
+} kn_thread_wait;
+typedef struct kn_thread_waits {
+    kn_thread_wait *rows;
+    size_t n, cap, dropped;
+} kn_thread_waits;
+/* One line of /proc/PID/task/TID/syscall into has_syscall, syscall and args. 1: it is in a call. */
+int kn_parse_syscall(slice text, kn_thread_wait *out);
+int kn_thread_waits_of(const char *root, int pid, kn_thread_waits *out, err *e);
+void kn_thread_waits_fini(kn_thread_waits *w);
 /* Nanoseconds on a CPU, the first number of /proc/PID/task/TID/schedstat. */
 bool kn_parse_schedstat(slice text, uint64_t *cpu_ns);
 

@@ -21,7 +21,16 @@ static int check_pid(lua_State *L, int idx)
 }
 
 /* ---- jobs: what may be held up ---- */
-typedef enum job_op { JOB_CMDLINE, JOB_ENVIRON, JOB_ROLLUP, JOB_FDS, JOB_CGROUP, JOB_THREADS, JOB_MAPS } job_op;
+typedef enum job_op {
+    JOB_CMDLINE,
+    JOB_ENVIRON,
+    JOB_ROLLUP,
+    JOB_FDS,
+    JOB_CGROUP,
+    JOB_THREADS,
+    JOB_MAPS,
+    JOB_WAITS
+} job_op;
 typedef struct job {
     job_op op;
     int pid, rc;
@@ -35,6 +44,7 @@ typedef struct job {
         kn_cgroup cgroup;
         kn_threads threads;
         kn_maps maps;
+        kn_thread_waits waits;
     } u;
     char root[KN_PATH_MAX];
 } job;
@@ -45,6 +55,7 @@ static void job_free(void *p)
     if (!j) return;
     buf_fini(&j->text);
     if (j->op == JOB_THREADS) kn_threads_fini(&j->u.threads);
+    if (j->op == JOB_WAITS) kn_thread_waits_fini(&j->u.waits);
     free(j);
 }
 
@@ -99,6 +110,7 @@ static void job_work(void *p)
     case JOB_CGROUP: j->rc = kn_cgroup_of(j->root, j->pid, &j->u.cgroup, &j->e); break;
     case JOB_THREADS: j->rc = kn_threads_of(j->root, j->pid, buf_view(&j->text), &j->u.threads, &j->e); break;
     case JOB_MAPS: j->rc = read_maps(j); break;
+    case JOB_WAITS: j->rc = kn_thread_waits_of(j->root, j->pid, &j->u.waits, &j->e); break;
     }
 }
 
@@ -150,6 +162,7 @@ static int push_job(lua_State *L, const job *j)
     case JOB_CGROUP: pl__push_cgroup(L, &j->u.cgroup); break;
     case JOB_THREADS: pl__push_threads(L, &j->u.threads); break;
     case JOB_MAPS: push_maps(L, j); break;
+    case JOB_WAITS: pl__push_waits(L, &j->u.waits); break;
     }
     return 1;
 }
@@ -242,6 +255,7 @@ static int run(lua_State *L, job_op op, int pid)
 static int l_cmdline(lua_State *L) { return run(L, JOB_CMDLINE, check_pid(L, 1)); }
 static int l_environ(lua_State *L) { return run(L, JOB_ENVIRON, check_pid(L, 1)); }
 static int l_smaps_rollup(lua_State *L) { return run(L, JOB_ROLLUP, check_pid(L, 1)); }
+static int l_thread_waits(lua_State *L) { return run(L, JOB_WAITS, check_pid(L, 1)); }
 static int l_maps(lua_State *L) { return run(L, JOB_MAPS, check_pid(L, 1)); }
 static int l_fds(lua_State *L) { return run(L, JOB_FDS, check_pid(L, 1)); }
 static int l_cgroup(lua_State *L) { return run(L, JOB_CGROUP, check_pid(L, 1)); }
@@ -499,6 +513,7 @@ static const luaL_Reg functions[] = {{"at", l_at},
                                      {"link", l_link},
                                      {"smaps_rollup", l_smaps_rollup},
                                      {"maps", l_maps},
+                                     {"thread_waits", l_thread_waits},
                                      {"limits", l_limits},
                                      {"io", l_io},
                                      {"fds", l_fds},

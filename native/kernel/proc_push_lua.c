@@ -188,3 +188,28 @@ void pl__push_cgroup(lua_State *L, const kn_cgroup *g)
     set_psi(L, "memory_pressure", &g->mem_psi);
     set_psi(L, "io_pressure", &g->io_psi);
 }
+
+void pl__push_waits(lua_State *L, const kn_thread_waits *w)
+{
+    lua_createtable(L, (int)w->n, 1); // list
+    for (size_t i = 0; i < w->n; i++) {
+        const kn_thread_wait *t = &w->rows[i];
+        lua_createtable(L, 0, 6); // list row
+        pl__set_int(L, "tid", t->tid);
+        pl__set_text(L, "name", t->name);
+        lua_pushlstring(L, &t->state, 1); // list row state
+        lua_setfield(L, -2, "state");     // list row
+        if (t->wchan[0]) pl__set_text(L, "wchan", t->wchan);
+        if (t->has_syscall) {
+            pl__set_int(L, "syscall", t->syscall);
+            lua_createtable(L, KN_SYSCALL_ARGS, 0); // list row args
+            for (int k = 0; k < KN_SYSCALL_ARGS; k++) {
+                lua_pushinteger(L, (lua_Integer)t->args[k]); // list row args arg
+                lua_rawseti(L, -2, k + 1);                   // list row args
+            }
+            lua_setfield(L, -2, "args"); // list row
+        }
+        lua_rawseti(L, -2, (lua_Integer)i + 1); // list
+    }
+    if (w->dropped) pl__set_int(L, "dropped", (int64_t)w->dropped);
+}

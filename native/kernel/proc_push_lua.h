@@ -22,6 +22,7 @@ void pl__set_limit(lua_State *L, const char *key, kn_limit v);
 void pl__push_rollup(lua_State *L, const kn_rollup *r);
 void pl__push_fds(lua_State *L, const kn_fds *f);
 void pl__push_threads(lua_State *L, const kn_threads *t);
+void pl__push_waits(lua_State *L, const kn_thread_waits *w);
 void pl__push_cgroup(lua_State *L, const kn_cgroup *g);
 
 /* proc_watch_lua.c. Makes the type of a watch, once a state; and pushes a watch of a process, or nil, err. */

@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "symbols/demangle.h"
 #include "symbols/find.h"
+#include "symbols/native_lua.h"
 #include "symbols/path.h"
 
 #define PATH_TYPE "lunette.symbols.path"
@@ -462,8 +463,12 @@ static int l_demangle(lua_State *L)
     return 2;
 }
 
-static const luaL_Reg FUNCTIONS[] = {
-    {"path", l_path}, {"lines", l_lines}, {"modules", l_modules}, {"demangle", l_demangle}, {NULL, NULL}};
+static const luaL_Reg FUNCTIONS[] = {{"path", l_path},
+                                     {"lines", l_lines},
+                                     {"modules", l_modules},
+                                     {"demangle", l_demangle},
+                                     {"native", native_lua__native},
+                                     {NULL, NULL}};
 static const luaL_Reg PATH_METHODS[] = {{"servers", l_servers}, {"by_hosts", l_by_hosts}, {NULL, NULL}};
 
 int luaopen_lunette_symbols(lua_State *L)
@@ -479,7 +484,8 @@ int luaopen_lunette_symbols(lua_State *L)
     luaL_newmetatable(L, BUF_TYPE);
     lua_pushcfunction(L, l_buf_gc);
     lua_setfield(L, -2, "__gc");
-    lua_pop(L, 3);             //
+    lua_pop(L, 3); //
+    native_lua__register(L);
     luaL_newlib(L, FUNCTIONS); // symbols
     return 1;
 }
