@@ -44,12 +44,14 @@ function M.folder(path, parameter)
     return nil, errors.new("InvalidArtifactPath", ("%s is a relative sub-path of the artifact root; %s."):format(parameter, bad),
       { detail = parameter })
   end
-  -- as far as it is there already, it must not lead out
-  local name, err = artifacts.name(M.root(), whole)
-  if name and name ~= whole then
-    return nil, errors.new("InvalidArtifactPath", ("%s goes through a link."):format(parameter), { detail = parameter })
-  elseif not name and err.kind ~= "ArtifactNotFound" then
-    return nil, about(err, parameter)
+  for i = 1, #parts do -- as far as it is there already, it must not go through a link
+    local prefix = table.concat(parts, "/", 1, i)
+    local name, err = artifacts.name(M.root(), prefix)
+    if not name and err.kind == "ArtifactNotFound" then break end
+    if not name then return nil, about(err, parameter) end
+    if name ~= prefix then
+      return nil, errors.new("InvalidArtifactPath", ("%s goes through a link."):format(parameter), { detail = parameter })
+    end
   end
   return whole
 end

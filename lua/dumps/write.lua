@@ -3,6 +3,7 @@
 -- target's user in the target's mount namespace, so it writes into a folder where both may (native/artifacts/stage.c). A dump that was
 -- begun cannot be stopped: when the caller goes away, the file is removed once it is there.
 local artifacts = require("lunette.artifacts")
+local attach = require("lunette.attach")
 local errors = require("lunette.errors")
 local estimate = require("dumps.estimate")
 local hints = require("lunette.hints")
@@ -141,7 +142,8 @@ local function take(job, stage, part, plan)
 end
 
 -- The part of the work that goes on when the caller is gone: it owns the stage.
-local function work(job, stage, plan, crash_report)
+local function work(job, permit, stage, plan, crash_report)
+  local held <close> = permit -- luacheck: ignore 211
   local _ <close> = stage
   local part = plan.name .. PART
   stage:own(part)
@@ -189,11 +191,17 @@ end
 ---@param crash_report? boolean
 ---@return table? result, table? err   a DumpResult
 function M.write(ctx, target, plan, crash_report)
-  local stage, err = open_stage(target, plan)
-  if not stage then return nil, err end
+  local permit, err = attach.enter(target.pid) -- createdump attaches to its process, and it has one tracer at a time
+  if not permit then return nil, err end
+  local stage
+  stage, err = open_stage(target, plan)
+  if not stage then
+    permit:release()
+    return nil, err
+  end
   plan.wants_report = crash_report
   local job, started_ms = { target = target }, loop.now_ms()
-  local worker = loop.spawn(work, job, stage, plan, crash_report)
+  local worker = loop.spawn(work, job, permit, stage, plan, crash_report)
   local ticker = loop.spawn(report_progress, ctx, job, stage, plan)
   loop.on_cleanup(function() -- also when the caller is gone
     if job.over then return end
