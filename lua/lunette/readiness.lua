@@ -74,34 +74,34 @@ local function perf_refused(host, probe, what, level)
   return bad(("%s: the kernel said \"%s\""):format(what, tostring(probe.message)), grant("PERFMON"))
 end
 
---- Sampling of what runs on the CPU, by the kernel: perf and the software clock on the process.
+--- Sampling of what runs on the CPU, by the kernel's clock on the process. No perf program is needed, here and below.
 function M.os_cpu(facts)
-  if not facts.perf.ok then return facts.perf end
-  if facts.probe.cpu_clock.ok then return good("perf and perf_event_open work on the process") end
-  return perf_refused(facts.host, facts.probe.cpu_clock, "sampling the CPU with perf", 1)
+  local probe = facts.probe
+  if not probe.cpu_clock.ok then return perf_refused(facts.host, probe.cpu_clock, "sampling the CPU", 1) end
+  if not probe.kernel_clock or probe.kernel_clock.ok then return good("perf_event_open works on the process") end
+  local finding = perf_refused(facts.host, probe.kernel_clock, "user space only: sampling the kernel's part", 1)
+  finding.ok, finding.limited = true, true
+  return finding
 end
 
---- Where threads wait: perf and the scheduler's tracepoint, for which the whole machine is watched.
+--- Where threads wait: the scheduler's tracepoint, for which the whole machine is watched.
 function M.off_cpu(facts)
-  if not facts.perf.ok then return facts.perf end
-  if facts.probe.sched_switch.ok then return good("perf and the tracepoint sched:sched_switch work") end
+  if facts.probe.sched_switch.ok then return good("the tracepoint sched:sched_switch works") end
   if facts.probe.sched_switch.errno == ENOENT then
     return bad("the tracing file system is not mounted here (no /sys/kernel/tracing/events/sched/sched_switch)", MOUNT_TRACEFS)
   end
   return perf_refused(facts.host, facts.probe.sched_switch, "watching sched:sched_switch", -1)
 end
 
+-- Probes come and go with a descriptor of perf_event_open; the tracing files are not needed.
 local function uprobes(facts, what)
-  if not facts.perf.ok then return facts.perf end
-  if not facts.host.tracefs then return bad(what .. " needs the tracing files, which are not mounted here", MOUNT_TRACEFS) end
-  if not facts.host.uprobe_events_writable then
-    return bad(("%s needs write access to %s/uprobe_events (root, CAP_SYS_ADMIN)"):format(what, facts.host.tracefs), grant("SYS_ADMIN"))
+  local probe = facts.probe.uprobe
+  if probe.ok then return good("uprobes work") end
+  if probe.errno == ENOENT then
+    return bad(what .. " needs uprobe events, which this kernel does not have (or /sys is not mounted)",
+      "use a kernel with CONFIG_UPROBE_EVENTS")
   end
-  if facts.probe.uprobe.errno == ENOENT then
-    return bad(what .. " needs uprobe events, which this kernel does not have", "use a kernel with CONFIG_UPROBE_EVENTS")
-  end
-  if not facts.probe.uprobe.ok then return perf_refused(facts.host, facts.probe.uprobe, what, -1) end
-  return good("perf and uprobes work")
+  return perf_refused(facts.host, probe, what, -1)
 end
 
 --- Who calls the native allocator, by uprobes on libc.
@@ -110,11 +110,10 @@ function M.native_alloc(facts) return uprobes(facts, "probing malloc") end
 --- Who takes native mutexes, by uprobes on libc.
 function M.native_lock(facts) return uprobes(facts, "probing pthread_mutex_lock") end
 
---- Counting with perf stat: a lower bar than sampling the machine. Without a PMU the hardware rates are absent and the rest works.
+--- Counting: a lower bar than sampling the machine. Without a PMU the hardware rates are absent and the rest works.
 function M.cpu_efficiency(facts)
-  if not facts.perf.ok then return facts.perf end
-  if facts.probe.hardware.ok then return good("perf stat and hardware counters work on the process") end
-  if not facts.probe.cpu_clock.ok then return perf_refused(facts.host, facts.probe.cpu_clock, "counting with perf stat", 2) end
+  if facts.probe.hardware.ok then return good("hardware counters work on the process") end
+  if not facts.probe.cpu_clock.ok then return perf_refused(facts.host, facts.probe.cpu_clock, "counting", 2) end
   local finding = good(("software counters only: hardware counters are not there (\"%s\"), as in most virtual machines")
     :format(tostring(facts.probe.hardware.message)))
   finding.limited = true

@@ -23,7 +23,7 @@ local function since(ns) return (loop.now_ns() - ns) / NS_PER_MS end
 -- The providers of the names alone: what samples stacks by itself is left out.
 local function name_providers()
   local list = {}
-  for _, provider in ipairs(profile.providers { kind = "cpu" }) do
+  for _, provider in ipairs(profile.providers { kind = "cpu", loads = true }) do
     if provider.name == RUNTIME then list[#list + 1] = provider end
   end
   return list

@@ -113,10 +113,10 @@ void kn_host_of(const char *root, const char *path_env, kn_host *out)
 }
 
 /* ---- probes: they ask the running kernel, so they know no root folder ---- */
-static int try_open(uint32_t type, uint64_t config, int pid, int cpu)
+static int try_open(uint32_t type, uint64_t config, int pid, int cpu, bool kernel)
 {
     struct perf_event_attr a = {
-        .type = type, .size = sizeof a, .config = config, .disabled = 1, .exclude_kernel = pid >= 0, .exclude_hv = 1};
+        .type = type, .size = sizeof a, .config = config, .disabled = 1, .exclude_kernel = !kernel, .exclude_hv = 1};
     long fd = syscall(SYS_perf_event_open, &a, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0) return errno;
     close((int)fd);
@@ -131,7 +131,7 @@ static int try_sched_switch(void)
     err e = {0};
     for (size_t i = 0; i < 2; i++) {
         err_clear(&e);
-        if (kn_read_num("", ids[i], &id, &e) == 0) return try_open(PERF_TYPE_TRACEPOINT, (uint64_t)id, -1, 0);
+        if (kn_read_num("", ids[i], &id, &e) == 0) return try_open(PERF_TYPE_TRACEPOINT, (uint64_t)id, -1, 0, true);
     }
     return e.sys ? e.sys : ENOENT;
 }
@@ -142,14 +142,15 @@ static int try_uprobe(void)
 {
     int64_t type = 0;
     if (kn_read_num("", "/sys/bus/event_source/devices/uprobe/type", &type, NULL) != 0) return ENOENT;
-    int sys = try_open((uint32_t)type, 0, -1, 0);
+    int sys = try_open((uint32_t)type, 0, -1, 0, true);
     return sys == EINVAL || sys == EFAULT ? 0 : sys;
 }
 
 void kn_perf_probe_of(int pid, kn_perf_probe *out)
 {
-    out->cpu_clock = try_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, pid, -1);
-    out->hardware = try_open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, pid, -1);
+    out->cpu_clock = try_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, pid, -1, false);
+    out->kernel_clock = try_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, pid, -1, true);
+    out->hardware = try_open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, pid, -1, false);
     out->sched_switch = try_sched_switch();
     out->uprobe = try_uprobe();
 }

@@ -270,7 +270,8 @@ void kn_host_of(const char *root, const char *path_env, kn_host *out);
 
 /* Would it work? Each opens the event and closes it at once: no sample is taken. 0, or an errno. */
 typedef struct kn_perf_probe {
-    int cpu_clock;    /* software clock on the process */
+    int cpu_clock;    /* software clock on the process, in user space */
+    int kernel_clock; /* the same, also in the kernel */
     int hardware;     /* hardware cycles on the process */
     int sched_switch; /* the scheduler's tracepoint, whole machine */
     int uprobe;       /* ENOENT: the kernel has no uprobe events; else what CAP_PERFMON decides */

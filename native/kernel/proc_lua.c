@@ -471,8 +471,9 @@ static int l_perf_probe(lua_State *L)
 {
     kn_perf_probe p;
     kn_perf_probe_of(check_pid(L, 1), &p);
-    lua_createtable(L, 0, 4); // t
+    lua_createtable(L, 0, 5); // t
     set_probe(L, "cpu_clock", p.cpu_clock);
+    set_probe(L, "kernel_clock", p.kernel_clock);
     set_probe(L, "hardware", p.hardware);
     set_probe(L, "sched_switch", p.sched_switch);
     set_probe(L, "uprobe", p.uprobe);

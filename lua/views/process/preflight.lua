@@ -69,7 +69,7 @@ function M.report(pid)
   local checks = {
     socket_uid(pid, facts.host),
     from(readiness.attach(facts, pid), "clrmd-attach", "Live attach (ptrace)", "Blocked", ATTACHING),
-    from(readiness.off_cpu(facts), "offcpu-perf", "Off-CPU sampling (perf, sched_switch)", "Degraded",
+    from(readiness.off_cpu(facts), "offcpu-perf", "Off-CPU sampling (sched_switch)", "Degraded",
       { "collect_sample(kind=\"off_cpu\")" }),
     from(readiness.native_alloc(facts), "native-alloc", "Native allocation probes (uprobes)", "Degraded",
       { "collect_sample(kind=\"native-alloc\")" }),

@@ -89,7 +89,9 @@ describe("views.process.capabilities", function()
       c.canSampleCpuEfficiency, c.cpuEfficiencySource,
     })
     machine:close()
-    c = capabilities(fake.process { pid = 42, events = { SAMPLE } }, {}, false)
+    local no <const> = fault(13, "Permission denied")
+    c = capabilities(fake.process { pid = 42, events = { SAMPLE } },
+      { perf_probe = { cpu_clock = no, kernel_clock = no, hardware = no, uprobe = no, sched_switch = no } })
     assert.same({ true, false, false, false, false }, {
       c.canSampleCpu, c.canSampleOsCpu, c.canSampleNativeAlloc, c.canSampleNativeLockContention, c.canSampleCpuEfficiency,
     })
@@ -122,7 +124,8 @@ describe("views.process.capabilities", function()
     local p = fake.process { pid = 42, runtime = "Mono", no_session = "no", no_attach = true, fds = false }
     local h = fake.open_host()
     h.capabilities, h.ptrace_scope = {}, 1
-    local c = capabilities(p, { host = h }, false)
+    local no <const> = fault(13, "Permission denied")
+    local c = capabilities(p, { host = h, perf_probe = { cpu_clock = no, hardware = no, uprobe = no, sched_switch = no } }, false)
     local n = 0
     for name, value in pairs(c) do
       if name:find("^can") and value == false then
@@ -134,10 +137,20 @@ describe("views.process.capabilities", function()
   end)
 
   it("says a fix that helps several flags once", function()
-    local c = capabilities(fake.process { pid = 42, events = { SAMPLE } }, {}, false)
-    local _, n = c.notes:gsub("apt%-get install linux%-perf", "")
+    local no <const> = fault(13, "Permission denied")
+    local c = capabilities(fake.process { pid = 42, events = { SAMPLE } },
+      { perf_probe = { cpu_clock = no, hardware = no, uprobe = no, sched_switch = no } })
+    local _, n = c.notes:gsub("perf_event_paranoid=%-1", "")
     assert.equal(1, n)
-    assert.matches("canSampleOsCpu: there is no perf program on PATH; canSampleOffCpu: ", c.notes)
+    assert.matches("canSampleOffCpu: [^;]*; canSampleNativeAlloc: ", c.notes)
+  end)
+
+  it("needs no perf program, and says when the kernel's part cannot be sampled", function()
+    local ok, no = { ok = true }, fault(13, "Permission denied")
+    local c = capabilities(fake.process { pid = 42, events = { SAMPLE } },
+      { perf_probe = { cpu_clock = ok, kernel_clock = no, hardware = ok, uprobe = ok, sched_switch = ok } }, false)
+    assert.same({ true, true, true, false }, { c.canSampleOsCpu, c.canSampleOffCpu, c.canSampleNativeAlloc, c.perfInstalled })
+    assert.matches("canSampleOsCpu: user space only", c.notes, 1, true)
   end)
 
   it("capabilities: ptraceScope, hasCapSysPtrace, perfInstalled, perfEventParanoid agree with the host", function()

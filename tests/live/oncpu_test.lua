@@ -1,0 +1,242 @@
+-- SPDX-License-Identifier: MIT
+-- collect_sample kind=cpu by the kernel: hot methods of known share on every runtime, one stack of kernel, native and managed frames, all
+-- views, threads that start within the window, windows that end early, a process that does nothing, and what `perf record` sees beside it.
+local during = require("during")
+local h = require("harness")
+
+local POINTS <const>, LOADED_POINTS <const>, TRIES <const> = 3, 6, 3
+local ALL_OF_IT <const> = 0.9 -- of a processor, for a thread that always works
+local WARM_MS <const> = 2000  -- until the hot methods are compiled for good
+-- What `shares` calls each kind of work, and its method.
+local PHASES <const> = {
+  loop = "Loop", recursion = "Recursion", generic_value = "GenericValue", generic_reference = "GenericReference", lambda = "Lambda",
+  async = "Async", linq = "Linq", regex = "Regexes", native = "Native",
+}
+
+local function need(skip, runtime)
+  local built, why = h.build_target(runtime)
+  if not built then skip(why) end
+  local probe = require("lunette.proc").perf_probe(h.sys.pid)
+  if not (probe and probe.cpu_clock.ok) then skip("perf_event_open is refused here") end
+end
+
+-- A sample by the kernel, with the acknowledgement that it asks for.
+local function sample(server, target, more)
+  local arguments = { kind = "cpu", processId = target.pid, durationSeconds = 2, cpuBackend = "Os" }
+  for name, value in pairs(more or {}) do arguments[name] = value end
+  local envelope = h.ok(server:call("collect_sample", arguments, { timeout_ms = 120000 }))
+  if envelope.safetyApproval then
+    envelope = h.ok(server:call("collect_sample", envelope.hints[1].suggestedArguments, { timeout_ms = 120000 }))
+  end
+  return envelope
+end
+
+local function data_of(envelope)
+  h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+  return envelope.data.cpu
+end
+
+local function ask(server, envelope, view, more)
+  local arguments = { handle = envelope.handle, view = view }
+  for name, value in pairs(more or {}) do arguments[name] = value end
+  local answer = h.ok(server:call("query_snapshot", arguments))
+  h.ok(not answer.error, view .. ": " .. h.json.encode(answer.error or {}))
+  return answer.data, answer
+end
+
+local function row(rows, ...)
+  for _, text in ipairs { ... } do
+    for _, r in ipairs(rows) do
+      if r.method:find(text, 1, true) then return r end
+    end
+  end
+  return nil
+end
+
+-- A method of the target's class Hot, as CoreCLR and as NativeAOT call it.
+local function hot(rows, name)
+  for _, r in ipairs(rows) do
+    if r.method:find("Lunette.Target.Hot." .. name .. "(", 1, true) or r.method:match("Lunette_Target_Hot__" .. name .. "$") then return r end
+  end
+  return nil
+end
+
+local function shares_of(line)
+  local list, all = {}, 0
+  for name, us in line:gmatch("([%w_]+)=(%d+)") do
+    list[name] = tonumber(us)
+    all = all + list[name]
+  end
+  for name, us in pairs(list) do list[name] = 100 * us / all end
+  return list
+end
+
+-- One window within two questions for the shares: the envelope, what the target measured, and which part of a processor it had meanwhile.
+local function measured(server, target, more)
+  target:command("shares", "^SHARES %d+ ")
+  local began, cpu = h.loop.now_ms(), h.cpu_seconds(target.pid)
+  local envelope = sample(server, target, more)
+  local had = (h.cpu_seconds(target.pid) - cpu) * 1000 / (h.loop.now_ms() - began)
+  target:command("ping", "^PONG")
+  return envelope, target:command("shares", "^SHARES %d+ "), had
+end
+
+-- Samples of a kind of work. The asynchronous kind runs on threads of the pool while its method waits.
+local function worked(rows, name)
+  local found = name == "async" and row(rows, "<WorkAsync>d__", "WorkAsync_d__") or hot(rows, PHASES[name])
+  return h.ok(found, name).inclusiveSamples
+end
+
+-- The share that is furthest off, as text; nil when all are within the points.
+local function outside(rows, known, points)
+  local whole, off, text = 0, points, nil
+  for name in pairs(known) do whole = whole + worked(rows, name) end
+  for name, share in pairs(known) do
+    local got = 100 * worked(rows, name) / whole
+    if math.abs(got - share) > off then off, text = math.abs(got - share), ("%s: %.1f %%, not %.1f %%"):format(name, got, share) end
+  end
+  return text
+end
+
+local VIEWS <const> = { "call-tree", "top-methods", "by-module", "by-namespace", "hot-path", "triage" }
+
+local function every_view(server, envelope)
+  for _, view in ipairs(VIEWS) do
+    local data = ask(server, envelope, view)
+    h.eq({ "LinuxPerf", "OsOnCpuSamples" }, { data.evidence.backend, data.evidence.kind }, view)
+  end
+  h.eq("on-cpu-observed", ask(server, envelope, "triage").verdict, "verdict")
+  local top = ask(server, envelope, "top-methods", { rankBy = "running", topN = 1 }).methods[1]
+  local edges = ask(server, envelope, "caller-callee", { rootMethodFilter = top.module .. "!" .. top.method })
+  h.ok(edges.evidence, "caller-callee")
+end
+
+--- Work of every kind of method, with the share of time that the target measured.
+local function shares(runtime)
+  return function(skip)
+    need(skip, runtime)
+    local target <close> = h.target(runtime, "cpu")
+    local server <close> = h.server()
+    h.loop.sleep_ms(WARM_MS)
+    local envelope, told, rows, fault, had
+    for _ = 1, TRIES do
+      envelope, told, had = measured(server, target, { durationSeconds = 3, topN = 200, cpuBackend = runtime == "aot" and "Automatic" or "Os" })
+      data_of(envelope)
+      rows = ask(server, envelope, "top-methods", { rankBy = "inclusive", topN = 500 }).methods
+      fault = outside(rows, shares_of(told), had < ALL_OF_IT and LOADED_POINTS or POINTS)
+      if not fault then break end
+      print(("      outside the tolerance: %s; it had %.2f of a processor"):format(fault, had))
+    end
+    if fault and had < ALL_OF_IT then h.too_slow() end -- others worked: what it was given says nothing of the sampler
+    h.eq(nil, fault, "shares on " .. runtime)
+    local data = data_of(envelope)
+    h.eq({ "LinuxPerf", "OsOnCpuSamples" }, { data.evidence.backend, data.evidence.kind }, "evidence")
+    h.eq({ data.totalSamples, 0, 0 }, { data.selfSamples.runningSamples, data.selfSamples.waitingSamples, data.selfSamples.unknownSamples },
+      "every sample ran")
+    h.near(had * 3 * 997, had * 3 * 997 * 0.25, data.totalSamples, "samples of the time that it ran")
+    local turn = hot(rows, "Turn")
+    local threads = row(rows, "start_thread").inclusiveSamples
+    h.ok(threads >= 0.97 * data.totalSamples, ("stacks reach the thread's start: %d of %d"):format(threads, data.totalSamples))
+    h.ok(turn.inclusiveSamples >= 0.75 * data.totalSamples, "the thread that works")
+    h.ok(row(rows, "memset"), "native code that managed code calls")
+    local modules = ask(server, envelope, "by-module", { topN = 100 })
+    h.ok(h.json.encode(modules):find("[kernel]", 1, true), "frames of the kernel")
+    if runtime ~= "aot" then
+      local loop = h.ok(row(rows, "Hot.TightLoop("), "the loop")
+      h.ok(loop.identity.moduleVersionId and loop.identity.metadataToken and loop.identity.source, "it can be handed on, with its line")
+    end
+    h.eq("cpu.self-time.concentration", h.ok(envelope.signals, "signals")[1].signal, "what stands out")
+    every_view(server, envelope)
+    h.no_session(target)
+  end
+end
+
+--- Two threads that burn begin when the window is open; with the end of the process the window ends.
+local function later_threads(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "burn", 2, { go = false })
+  local server <close> = h.server()
+  local envelope = during.both(target, function() return sample(server, target, { durationSeconds = 60 }) end, function()
+    target:command("go", "^GOING")
+    h.loop.sleep_ms(2000)
+    target:command("quit", "^BYE")
+  end)
+  if envelope.error and envelope.error.kind == "ProcessExited" then h.too_slow() end
+  local data = data_of(envelope)
+  h.ok(during.notes(data):find("ProcessEnded", 1, true), "the note: " .. during.notes(data))
+  local spin = h.ok(row(ask(server, envelope, "top-methods", { topN = 100 }).methods, "Burn.Spin(", "0x"), "what burned")
+  h.ok(spin.exclusiveSamples > 100, "samples: " .. spin.exclusiveSamples)
+end
+
+local function nothing_runs(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "idle")
+  h.loop.sleep_ms(2000)
+  local server <close> = h.server()
+  local data = data_of(sample(server, target))
+  h.ok(data.totalSamples < 300, "nearly nothing: " .. data.totalSamples) -- the runtime's own session beside it
+  h.eq(0, data.selfSamples.waitingSamples, "who waits is not seen")
+  h.no_session(target)
+end
+
+--- A client that goes away leaves nothing running.
+local function cancelled(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "burn", 1)
+  local server <close> = h.server()
+  local call = h.loop.spawn(function() return sample(server, target, { durationSeconds = 60 }) end)
+  h.wait_for("a session", h.START_MS, function() return during.sessions(target) > 0 end)
+  call:cancel("the client goes away")
+  h.no_session(target)
+  h.eq("PONG", (target:command("ping", "^PONG"):match("^%u+")), "the target lives on")
+  h.ok(data_of(sample(server, target)).totalSamples > 100, "the next window")
+end
+
+-- Shares of leaf functions by `perf report`, by name.
+local function perf_shares(file)
+  local out = h.loop.exec { argv = { "perf", "report", "-i", file, "--no-children", "--sort", "sym", "--stdio", "-g", "none" },
+    timeout_ms = 60000 }
+  local list = {}
+  for share, name in (out and out.stdout or ""):gmatch("\n%s*([%d.]+)%%%s+%[[.k]%]%s+([^\n]+)") do
+    list[name:gsub("%s+$", "")] = tonumber(share)
+  end
+  return list
+end
+
+--- What perf record sees of the same thread at the same time, by the same clock: shares of the leaves agree.
+local function beside_perf(skip)
+  need(skip, "aot")
+  local version = h.loop.exec { argv = { "perf", "--version" }, timeout_ms = 10000 }
+  if not version or version.code ~= 0 then skip("no perf program") end
+  local target <close> = h.target("aot", "cpu")
+  local server <close> = h.server()
+  local file = h.scratch() .. "/perf.data"
+  local results = h.together {
+    function() return sample(server, target, { durationSeconds = 4, topN = 100 }) end,
+    function()
+      return h.loop.exec { argv = { "perf", "record", "-e", "cpu-clock", "-F", "997", "-o", file, "-p", tostring(target.pid), "--",
+        "sleep", "4" }, timeout_ms = 60000 }
+    end,
+  }
+  local data, theirs = data_of(results[1]), perf_shares(file)
+  h.ok(next(theirs), "perf has a report: " .. h.json.encode(results[2] or {}))
+  local compared = 0
+  for _, r in ipairs(ask(server, results[1], "top-methods", { topN = 8 }).methods) do
+    local share = theirs[r.method]
+    if share then
+      h.near(share, 3, r.exclusivePercent, r.method .. " by perf")
+      compared = compared + 1
+    end
+  end
+  h.ok(compared >= 4, ("functions that both name: %d of %d samples"):format(compared, data.totalSamples))
+end
+
+local cases = {}
+for _, runtime in ipairs { "net10.0", "net9.0", "net8.0", "aot" } do
+  cases[#cases + 1] = { "hot methods of known share, " .. runtime, shares(runtime), alone = true }
+end
+table.move({
+  { "threads that start later, a process that ends", later_threads }, { "nothing runs", nothing_runs },
+  { "a client that goes away", cancelled }, { "beside perf record", beside_perf, alone = true },
+}, 1, 4, #cases + 1, cases)
+return cases
