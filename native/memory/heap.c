@@ -119,6 +119,7 @@ int heap__bytes_of_core(heap *h, err *e)
         if (!n) continue;
         r->bytes = mem_at(h->t, r->start, n);
         r->held = n;
+        r->is_file = r->bytes != NULL;
         if (!r->bytes && !gather(h, r))
             return err_set(e, ERR_NO_MEMORY, "no memory for a region of %llu bytes", (unsigned long long)n);
         missing += n - r->held;

@@ -42,16 +42,20 @@ void heap__modules_free(heap *h)
 
 static void read_metadata(heap *h, heap_module *m, const dac_module *at)
 {
-    if (!at->metadata || !at->metadata_size || at->metadata_size > HEAP_METADATA_MAX) return;
-    m->bytes = mem_alloc((size_t)at->metadata_size);
+    size_t n = (size_t)at->metadata_size;
     err e = {0};
-    if (!m->bytes || mem_read(h->t, at->metadata, m->bytes, (size_t)at->metadata_size) != at->metadata_size ||
-        sym_md_read(&m->md, slice_of(m->bytes, (size_t)at->metadata_size), 0, &e) < 0) {
+    if (!at->metadata || !n || n > HEAP_METADATA_MAX) return;
+    const uint8_t *bytes = mem_at(h->t, at->metadata, n); /* of a core: where they are */
+    if (!bytes) {
+        m->bytes = mem_alloc(n);
+        if (m->bytes && mem_read(h->t, at->metadata, m->bytes, n) == n) bytes = m->bytes;
+    }
+    m->has_metadata = bytes && sym_md_read(&m->md, slice_of(bytes, n), 0, &e) == 0;
+    if (!m->has_metadata) {
         free(m->bytes);
         m->bytes = NULL;
         return;
     }
-    m->has_metadata = true;
     const uint8_t *guid = md_guid(&m->md, md_get(&m->md, MD_MODULE, 1, MODULE_MVID));
     m->has_mvid = guid != NULL;
     if (guid) memcpy(m->mvid, guid, sizeof m->mvid);

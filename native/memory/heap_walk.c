@@ -2,9 +2,12 @@
 /* heap_walk.c: one object after the other. The inner loop touches the object's first line and one line of a table of
  * types that stays in the nearest cache; what is new or wrong leaves it. */
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "memory/heap_internal.h"
 
+#define WALK_PAGE      ((uintptr_t)4096)
+#define WALK_KEPT      (UINT64_C(256) << 10) /* bytes of a file that is walked */
 #define WALK_SLOTS_MIN 1024u
 #define WALK_LOCAL_MAX (4 * HEAP_TYPES_MAX)
 #define RECOVER_MAX    (UINT64_C(64) << 20) /* bytes looked through for the next object in one place */
@@ -186,6 +189,15 @@ static uint64_t pass_over(walker *w, heap_region *r, uint64_t p, uint64_t limit,
     return p;
 }
 
+/* A file of gigabytes need not stay in our memory because it was read once. */
+static __attribute__((noinline)) void let_go(const heap_region *r, uint64_t from, uint64_t to)
+{
+    uintptr_t first = ((uintptr_t)r->bytes + (from - r->start)) & ~(WALK_PAGE - 1),
+              last = ((uintptr_t)r->bytes + (to - r->start)) & ~(WALK_PAGE - 1);
+    if (from == r->start) first += first < (uintptr_t)r->bytes ? WALK_PAGE : 0; /* a page that another region shares */
+    if (last > first) madvise((void *)first, last - first, MADV_DONTNEED);
+}
+
 static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r, const bool follow)
 {
     uint64_t limit = r->start + (r->held < r->end - r->start ? r->held : r->end - r->start), p = r->start;
@@ -199,7 +211,7 @@ static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r
     }
     const bool contexts = r->gen <= HEAP_GEN2 || r->gen == HEAP_POH;
     uint64_t context = contexts && lo < w->n_contexts ? w->contexts[lo].pointer : UINT64_MAX;
-    uint64_t objects = 0, bytes = 0;
+    uint64_t objects = 0, bytes = 0, kept = p, letting_go = r->is_file ? p + WALK_KEPT : UINT64_MAX;
     while (p + HEAP_MIN_OBJECT <= limit || (p < limit && p == context)) {
         while (__builtin_expect(p >= context, 0)) { /* a thread allocates here: what it has left is none yet */
             uint64_t after = HEAP_ALIGN(w->contexts[lo].limit + HEAP_MIN_OBJECT);
@@ -231,7 +243,13 @@ static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r
             hand_on(w, s, p, body, size);
         }
         p += step;
+        if (__builtin_expect(p >= letting_go, 0)) {
+            let_go(r, kept, p);
+            kept = p;
+            letting_go = p + WALK_KEPT;
+        }
     }
+    if (r->is_file) let_go(r, kept, limit);
     r->objects += objects;
     r->object_bytes += bytes;
 }

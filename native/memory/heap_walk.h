@@ -86,6 +86,8 @@ typedef struct heap_region {
     uint32_t heap;        /* number of a server GC's heap */
     const uint8_t *bytes; /* of [start, start + held) */
     uint64_t held;        /* bytes that there are; less than all of a partial dump */
+    bool is_file; /* bytes are a mapped file's: its pages are let go of after the walk, and come back when they are
+                     asked for */
     /* filled by the walk */
     uint64_t objects, object_bytes, free_objects, free_bytes, largest_free;
     uint64_t corrupt_bytes; /* passed over where no object could be made out */
