@@ -166,9 +166,9 @@ int heap__layout(heap *h, err *e)
         return err_set(e, ERR_MALFORMED, "the runtime's well-known types cannot be read");
     h->facts.is_server = gc.is_server != 0;
     h->facts.gc_at_work = gc.is_valid == 0;
-    if (gc.is_server && !dac_gc_heap_list(h->d, list, HEAP_HEAPS_MAX, &n))
+    if (gc.is_server) n = gc.heaps < HEAP_HEAPS_MAX ? gc.heaps : HEAP_HEAPS_MAX;
+    if (gc.is_server && !dac_gc_heap_list(h->d, list, n, &(uint32_t){0})) /* it wants the exact number */
         return err_set(e, ERR_MALFORMED, "the runtime's list of heaps cannot be read");
-    if (n > HEAP_HEAPS_MAX) n = HEAP_HEAPS_MAX;
     h->facts.heaps = n;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < n; i++)

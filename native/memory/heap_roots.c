@@ -96,8 +96,8 @@ static bool queue_part(heap *h, uint64_t from, uint64_t to, bool ready)
 static void read_queue(heap *h, bool ready)
 {
     uint64_t list[HEAP_HEAPS_MAX] = {0}, f[16];
-    uint32_t heaps = 1, n = 0;
-    if (h->facts.is_server && !dac_gc_heap_list(h->d, list, HEAP_HEAPS_MAX, &heaps)) return;
+    uint32_t heaps = h->facts.heaps, n = 0;
+    if (h->facts.is_server && !dac_gc_heap_list(h->d, list, heaps, &(uint32_t){0})) return;
     for (uint32_t i = 0; i < heaps && i < HEAP_HEAPS_MAX; i++) {
         dac_heap at;
         if (!dac_fill_pointers(h->d, list[i], f, 16, &n)) {

@@ -156,8 +156,11 @@ const heap_static *heap_statics(heap *h, size_t *n)
             for (uint32_t i = 0; i < k && i < 16; i++)
                 modules_of_domain(&l, domains[i]);
         l.has_local = false;
-        for (size_t i = 0; i < heap_types_count(h->types); i++) /* instantiations are in no module's list */
-            one_type(&l, 0, heap_type_at(h->types, i)->mt);
+        for (size_t i = 0; i < heap_types_count(h->types); i++) { /* instantiations are in no module's list */
+            const heap_type *t =
+                heap_type_at(h->types, i); /* asked for the fields of Free, the DAC of .NET 8 crashes */
+            if (!(t->flags & (HEAP_TYPE_FREE | HEAP_TYPE_ARRAY))) one_type(&l, 0, t->mt);
+        }
         map64_fini(&l.seen);
         free(l.threads);
         free(l.thread_ids);

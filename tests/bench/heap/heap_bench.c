@@ -45,14 +45,17 @@ static void print_segments(heap *h)
                r[i].start, r[i].end, r[i].objects, r[i].object_bytes);
 }
 
-static void print_roots(heap *h)
+static void print_roots(heap *h, const graph *g)
 {
     size_t n, n_ready;
     char name[8192];
     const heap_root *r = heap_roots(h, &n);
-    for (size_t i = 0; i < n; i++)
-        printf("root\t%s\t%" PRIx64 "\t%" PRIx64 "\t%d\t%d\n", graph_root_kind_name(r[i].kind), r[i].target, r[i].slot,
-               (r[i].flags & GRAPH_INTERIOR) != 0, (r[i].flags & GRAPH_PINNED) != 0);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t node = graph_find(g, r[i].target, r[i].flags & GRAPH_INTERIOR);
+        printf("root\t%s\t%" PRIx64 "\t%" PRIx64 "\t%d\t%d\n", graph_root_kind_name(r[i].kind),
+               node == GRAPH_NONE ? r[i].target : graph_address(g, node), r[i].slot, (r[i].flags & GRAPH_INTERIOR) != 0,
+               (r[i].flags & GRAPH_PINNED) != 0);
+    }
     const heap_handle *x = heap_handles(h, &n);
     for (size_t i = 0; i < n; i++)
         printf("handle\t%s\t%" PRIx64 "\t%" PRIx64 "\t%" PRIx64 "\n", heap_handle_name(x[i].type), x[i].object,
@@ -128,14 +131,14 @@ int main(int argc, char **argv)
     size_t n, k;
     heap_region *r = heap_regions(h, &n);
     const heap_context *c = heap_contexts(h, &k);
-    bool whole = strcmp(argv[1], "edges") == 0 || strcmp(argv[1], "graph") == 0;
+    bool whole = strcmp(argv[1], "edges") == 0 || strcmp(argv[1], "roots") == 0 || strcmp(argv[1], "graph") == 0;
     rc = whole ? heap_graph_of(h, strcmp(argv[1], "graph") == 0, NULL, NULL, &g, &e)
                : heap_walk_stats(heap_types_in(h), r, n, c, k, o.threads ? o.threads : 2, &e);
     if (rc < 0) return fail(&e);
     double walked = seconds_since(t0) - opened;
     if (strcmp(argv[1], "types") == 0) print_types(h);
     if (strcmp(argv[1], "segments") == 0) print_segments(h);
-    if (strcmp(argv[1], "roots") == 0) print_roots(h);
+    if (strcmp(argv[1], "roots") == 0) print_roots(h, g);
     if (strcmp(argv[1], "edges") == 0) print_edges(g);
     fflush(stdout);
     struct rusage u;

@@ -41,7 +41,7 @@ switch (what)
         {
             if (o.IsFree) continue;
             output.Write($"{o.Address:x}");
-            foreach (ulong to in o.EnumerateReferenceAddresses(carefully: false, considerDependantHandles: true).Order()) output.Write($"\t{to:x}");
+            foreach (ulong to in o.EnumerateReferenceAddresses(carefully: false, considerDependantHandles: true).Where(to => to != 0).Order()) output.Write($"\t{to:x}");
             output.WriteLine();
         }
         break;
