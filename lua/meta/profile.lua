@@ -78,9 +78,9 @@ function builder:finish() end
 ---@return LunetteProfileBuilder names
 function builder:names() end
 
---- Addresses of the stacks that have no name, once the stream has ended, and how many of them are code of precompiled methods that began to
---- be used in the window. Waits.
----@return integer? unknown, integer|LunetteErr begun
+--- Addresses of the stacks that have no name, once the stream has ended; how many of them are code of precompiled methods that began to be
+--- used in the window; how many methods were told and found no room. Waits.
+---@return integer? unknown, integer|LunetteErr begun, integer dropped
 function builder:unnamed() end
 
 --- The call tree, once, after the end of the stream. Waits.

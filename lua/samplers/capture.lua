@@ -43,7 +43,7 @@ local function rundown_of(spec) return spec.il and profile.RUNDOWN_IL or profile
 -- its names in itself, and a process that has just begun has few yet.
 local function is_beside(source, spec)
   local process = source.process
-  if source.path or spec.save_to or not process then return false end
+  if source.path or spec.save_to or not process or (process.digest or {}).runtime == "NativeAot" then return false end
   return (process.start_unix_ms or 0) + M.WARM_MS < loop.unix_ms()
 end
 
@@ -85,9 +85,9 @@ end
 -- are on a stack.
 local function complete_names(source, spec, builder, made, done)
   if not made.naming or done.ended == "stream-end" then return end
-  local unknown, begun = builder:unnamed()
+  local unknown, begun, dropped = builder:unnamed()
   if not unknown then return end
-  local whole = made.naming.complete and (done.summary.lost or 0) == 0
+  local whole = made.naming.complete and (done.summary.lost or 0) == 0 and dropped == 0
   if begun > 0 or (unknown > 0 and not whole) then take_names(source, spec, builder) end
 end
 

@@ -304,6 +304,7 @@ void profile_unnamed_of(profile_builder *b, profile_unnamed *out)
         out->unknown++;
         if (clr_methods_entry(b->methods, s->ip ? s->ip - 1 : 0, &f)) out->begun++;
     }
+    if (b->methods) out->dropped = clr_methods_dropped(b->methods);
     pthread_mutex_unlock(&b->lock);
     map64_fini(&seen);
 }

@@ -63,6 +63,7 @@ nt_tap *profile_builder_names(profile_builder *b);
 typedef struct profile_unnamed {
     uint32_t unknown; /* no method is known to have been there */
     uint32_t begun;   /* of these: code of precompiled methods that began to be used after the names were told */
+    uint64_t dropped; /* methods that were told and found no room */
 } profile_unnamed;
 void profile_unnamed_of(profile_builder *b, profile_unnamed *out);
 

@@ -138,7 +138,8 @@ static int push_made(lua_State *L, future *fu, void *arg)
         job_free(j);
         lua_pushinteger(L, u.unknown);
         lua_pushinteger(L, u.begun);
-        return 2;
+        lua_pushinteger(L, (lua_Integer)u.dropped);
+        return 3;
     }
     *box = j->made;
     j->made = NULL;
