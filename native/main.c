@@ -403,6 +403,8 @@ int main(int argc, char **argv)
     /* Reading the scripts at start takes and gives back the top of the heap hundreds of times: keep some of it. */
     mallopt(M_TOP_PAD, 1 << 20);
     mallopt(M_TRIM_THRESHOLD, 2 << 20);
+    mallopt(M_MXFAST,
+            0); /* the chunks that these bins keep apart are put together at one go: 40 ms after much garbage */
     mallopt(M_ARENA_MAX, 2); /* threads share arenas: resident memory matters more here than their contention */
     if (!claim_standard_descriptors()) {
         fputs("lunette: cannot open /dev/null\n", stderr);

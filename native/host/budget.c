@@ -33,7 +33,8 @@
 #define CONDEMNED_BOX_NS 10000000 /* … a condemned call of a box */
 #define POLLS            256      /* looks at the budget, of which one reads the clock, where no timer ticks */
 #define TICK_MIN_NS      50000
-#define TICK_SHARE       8 /* at most one part in eight of the time goes into ticking */
+#define TICK_SHARE       8        /* at most one part in eight of the time goes into ticking … */
+#define TICK_LATE_NS     16000000 /* … unless the next tick would be later than this, and than what one costs */
 #define TICK_SIGNAL      (SIGRTMIN + 7)
 #define DEAF_GRACE_NS    2000000000LL /* from a signal to end, pending unseen, until the process ends all the same */
 
@@ -53,10 +54,11 @@ static void arm(host *h, int64_t ns)
  * the time between ticks. */
 static int64_t set_hook(const host *h, lua_State *L)
 {
-    int64_t before = mono_ns(), slice_ns = h->cfg.slice_us * 1000;
+    int64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), slice_ns = h->cfg.slice_us * 1000;
     lua_sethook(L, budget__hook, LUA_MASKCOUNT, 1);
-    int64_t cost = mono_ns() - before;
-    return slice_ns > TICK_SHARE * cost ? slice_ns : TICK_SHARE * cost;
+    int64_t cost = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before, late = cost > TICK_LATE_NS ? cost : TICK_LATE_NS;
+    int64_t next = TICK_SHARE * cost < late ? TICK_SHARE * cost : late;
+    return next > slice_ns ? next : slice_ns;
 }
 
 /* A C function of Lua's that does not come back (a backtracking pattern) keeps the loop from seeing that it was told to
@@ -425,6 +427,7 @@ void budget__hook(lua_State *L, lua_Debug *ar)
     }
     check_shape(L, h, t);
     h->tick = 0;
+    collect__settle(h, L);
     if (is_to_collect(h, t)) relieve(L, h, t);
     bool may_yield = host__may_yield(L), is_late = mono_ns() >= atomic_load(&h->slice_end_ns);
     /* Where it cannot stand still, a script goes on between the steps. */

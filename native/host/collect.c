@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* collect.c: the collector's pace. Lua's collector works in steps whose size goes by what was allocated since the last
  * one; so a block of some megabytes makes a step that is a whole collection, and one that is idle collects everything
- * at one go: a tenth of a second beside a heap of 70 MB. Here large blocks stop the collector, and their share of the
- * work is done in steps of a millisecond, by the hook of whoever made them (budget.c) and between tasks. */
+ * at one go: a tenth of a second beside a heap of 70 MB. Here large blocks stop the collector. Where it pauses between
+ * two collections it then goes on pausing; else their share of the work is done in steps of a millisecond, by the hook
+ * of whoever made them (budget.c) and between tasks. */
 #include <malloc.h>
 
 #include "host/host_internal.h"
 
-#define GC_PAUSE    140                /* a new cycle starts at 1.4 times what the last one left: small and steady */
-#define GC_STEP_MUL 100                /* work for what is allocated: Lua's own default */
-#define GC_STEP_LOG 12                 /* … each 4 KiB of it: a step takes about a millisecond */
-#define STEP_WORTH  ((size_t)64 << 10) /* bytes of a large block that one step pays for */
-#define MARGIN      ((size_t)64 << 10) /* by which the end of a pause is known */
+#define GC_PAUSE    140 /* a new cycle starts at 1.4 times what the last one left: small and steady */
+#define GC_STEP_MUL 25  /* work for what is allocated: 1.6 objects a byte, a cycle for 3 % of the heap */
+#define GC_STEP_LOG 12  /* … each 4 KiB of it: a step takes about a millisecond, five where much dies */
+#define STEP_WORTH  ((size_t)16 << 10) /* bytes of a large block that one step pays for */
 
 #define IDLE_GC_MS     1500                /* after this long without runnable tasks, what they left is collected */
 #define IDLE_GC_GROWTH ((size_t)128 << 10) /* … if it is worth it: bytes allocated since the last time */
@@ -45,16 +45,24 @@ void collect__owe(host *h, size_t n)
     if (!h->cur) return;
     lua_State *L = h->cur->L;
     if (!h->gc_held) {
-        if (h->mem_used + MARGIN < h->gc_next || lua_gc(L, LUA_GCISRUNNING) != 1) return;
+        if (lua_gc(L, LUA_GCISRUNNING) != 1) return;
         lua_gc(L, LUA_GCSTOP);
         h->gc_held = true;
     }
-    h->gc_owed += n;
-    budget__look_at_memory(h);
+    if (h->mem_used >= h->gc_next) h->gc_owed += n;
+}
+
+void collect__settle(host *h, lua_State *L)
+{
+    if (!h->gc_held || h->gc_owed != 0 || h->mem_used >= h->gc_next) return;
+    lua_gc(L, LUA_GCRESTART);
+    lua_gc(L, LUA_GCSTEP, -(int)((h->gc_next - h->mem_used) >> 10)); /* KiB until the next step; does none now */
+    h->gc_held = false;
 }
 
 bool collect__step(host *h, lua_State *L)
 {
+    h->gc_next = 0;
     if (!h->gc_held) return lua_gc(L, LUA_GCSTEP, 0) == 1;
     /* The collector goes on before the step and not after it: a restart would cut the pause short that follows a
      * collection's end. */
@@ -68,6 +76,7 @@ bool collect__step(host *h, lua_State *L)
 
 bool collect__round(host *h)
 {
+    collect__settle(h, h->L);
     if (!h->gc_held && h->gc_idle == 0) return false;
     bool ended = collect__step(h, h->L);
     if (h->gc_idle != 0 && ended && --h->gc_idle == 0) {

@@ -35,6 +35,7 @@ typedef struct task_waiter task_waiter;
 #define MEM_HARD      2                 /* times its cap: what a call may have until it was looked at */
 #define MEM_TEXT_MAX  ((size_t)4 << 20) /* bytes of one string, or other object, that a call of a box makes */
 #define MEM_TABLE_MAX ((size_t)4 << 20) /* … of one part of a table, or of a coroutine's stack */
+#define MEM_VALUE     ((size_t)16)      /* … of one value on it */
 typedef struct mem_account {
     struct mem_account *up; /* NULL: a box's own */
     size_t used, max;
@@ -113,9 +114,10 @@ struct host {
     bool deeper;         /* … or a stack may have become large: the hook looks how deep it is */
     int no_memory_ref;   /* registry: Lua's own message for a lack of memory */
     /* collection (collect.c) */
-    bool gc_held;   /* the automatic collector is off, until what is owed is paid */
-    size_t gc_owed; /* bytes of large blocks whose share of a collection has not been done yet */
-    size_t gc_next; /* bytes in use at which the next collection begins */
+    bool gc_held;     /* the automatic collector is off, until what is owed is paid */
+    size_t gc_owed;   /* bytes of large blocks whose share of a collection has not been done yet */
+    size_t gc_unseen; /* bytes that were allocated since an object was made: no step of Lua's has paid for them */
+    size_t gc_next;   /* bytes in use at which the next collection begins; 0: one is under way */
     /* tasks */
     task *tasks;
     size_t n_tasks;
@@ -182,7 +184,8 @@ void await__drop(task *t);   /* lets go of the finished wait's future */
 
 /* collect.c */
 void collect__install(lua_State *L);
-bool collect__step(host *h, lua_State *L); /* a bounded piece of a collection; true: it came to its end */
+void collect__settle(host *h, lua_State *L); /* lets a collector that was stopped pause on, if it is to pause */
+bool collect__step(host *h, lua_State *L);   /* a bounded piece of a collection; true: it came to its end */
 /* A block of n bytes was made while a task runs: its share of a collection is to be done in steps. From the allocator.
  */
 void collect__owe(host *h, size_t n);

@@ -14,7 +14,7 @@
 #define BOXES_SHARE 2 /* all boxes together may hold half of the state's memory */
 #define CALL_BYTES  64
 #define CALLS_LOOK  4096
-#define BIG_BLOCK   ((size_t)128 << 10) /* bytes of a block for which the collector does not work at once */
+#define BIG_BLOCK   ((size_t)32 << 10) /* bytes for which the collector does not work at once */
 
 /* An allocation that fails makes Lua collect the whole heap at one go, which keeps everyone waiting. So in a call of a
  * box none fails as long as it can be helped: a call that passes its cap gets what it asks for, up to MEM_HARD times
@@ -134,6 +134,22 @@ static bool admit(host *h, const mem_account *mine, size_t osize, size_t nsize, 
     return true;
 }
 
+/* Lua's collector works when an object is made, by what was allocated since the last time. A large block, and what a
+ * recursion takes for its calls and its stack without making an object, would be a step of a tenth of a second. The
+ * latter waits for the next tick: setting a hook walks all calls. */
+static void note_growth(host *h, size_t more, bool is_object)
+{
+    if (is_object && more < BIG_BLOCK) {
+        h->gc_unseen = 0;
+        return;
+    }
+    h->gc_unseen += more;
+    if (h->gc_unseen < BIG_BLOCK) return;
+    collect__owe(h, h->gc_unseen);
+    h->gc_unseen = 0;
+    if (more >= BIG_BLOCK && h->gc_held) budget__look_at_memory(h);
+}
+
 static void free_owned(host *h, void *p, size_t n)
 {
     mem_account *a = owner_of(p);
@@ -216,7 +232,7 @@ void *memory__alloc(void *ud, void *p, size_t osize, size_t nsize)
     h->mem_used += nsize - osize;
     if (h->running && grows) {
         h->running->use.allocated_bytes += nsize - osize;
-        if (nsize - osize >= BIG_BLOCK) collect__owe(h, nsize - osize);
+        note_growth(h, nsize - osize, is_object);
     }
     return q;
 }

@@ -227,7 +227,25 @@ static int l_gsub(lua_State *L)
     return 2;
 }
 
-/* ---- rep, format, pack ---- */
+/* ---- byte, rep, format, pack ---- */
+
+static lua_CFunction stock_byte, stock_format, stock_pack, stock_packsize, stock_unpack;
+
+/* Each byte is a place on the stack: too many for a call of a box in one piece end it before the work and not after. */
+static int l_byte(lua_State *L)
+{
+    size_t n;
+    luaL_checklstring(L, 1, &n);
+    if (n <= MEM_TABLE_MAX / MEM_VALUE) return stock_byte(L);
+    lua_Integer first = luaL_optinteger(L, 2, 1), last = luaL_optinteger(L, 3, first);
+    size_t from = start_of(first, n);
+    size_t to = last > (lua_Integer)n    ? n
+                : last >= 0              ? (size_t)last
+                : last < -(lua_Integer)n ? 0
+                                         : n + (size_t)last + 1;
+    if (from <= to) budget__check_room(L, (to - from + 1) * MEM_VALUE);
+    return stock_byte(L);
+}
 
 static int l_rep(lua_State *L)
 {
@@ -260,8 +278,6 @@ static int l_rep(lua_State *L)
     luaL_pushresultsize(&b, total);
     return 1;
 }
-
-static lua_CFunction stock_format, stock_pack, stock_packsize, stock_unpack;
 
 /* The work that a format is, in bytes, from above: each argument may be read whole. */
 static size_t format_cost(lua_State *L, size_t fmt_n)
@@ -345,9 +361,10 @@ static int l_unpack(lua_State *L)
     return stock_unpack(L);
 }
 
-static const luaL_Reg STRING_FUNCS[] = {
-    {"find", l_find},     {"match", l_match}, {"gmatch", l_gmatch},     {"gsub", l_gsub},     {"rep", l_rep},
-    {"format", l_format}, {"pack", l_pack},   {"packsize", l_packsize}, {"unpack", l_unpack}, {NULL, NULL}};
+static const luaL_Reg STRING_FUNCS[] = {{"find", l_find},     {"match", l_match}, {"gmatch", l_gmatch},
+                                        {"gsub", l_gsub},     {"byte", l_byte},   {"rep", l_rep},
+                                        {"format", l_format}, {"pack", l_pack},   {"packsize", l_packsize},
+                                        {"unpack", l_unpack}, {NULL, NULL}};
 
 static lua_CFunction stock(lua_State *L, const char *name)
 {
@@ -360,6 +377,7 @@ static lua_CFunction stock(lua_State *L, const char *name)
 void string__install(lua_State *L)
 {
     lua_getglobal(L, LUA_STRLIBNAME); // string
+    stock_byte = stock(L, "byte");
     stock_format = stock(L, "format");
     stock_pack = stock(L, "pack");
     stock_packsize = stock(L, "packsize");

@@ -121,6 +121,7 @@ static int l_unpack(lua_State *L)
     lua_Integer i = luaL_optinteger(L, 2, 1), last = luaL_opt(L, luaL_checkinteger, 3, luaL_len(L, 1));
     if (i > last) return 0;
     lua_Unsigned n = (lua_Unsigned)last - (lua_Unsigned)i;
+    if (n < (unsigned int)INT_MAX && n > MEM_TABLE_MAX / MEM_VALUE) budget__check_room(L, (size_t)n * MEM_VALUE);
     if (n >= (unsigned int)INT_MAX || !lua_checkstack(L, (int)++n)) return luaL_error(L, "too many results to unpack");
     for (; i < last; i++) {
         if (i % UNPACK_POLL == 0) poll(L);

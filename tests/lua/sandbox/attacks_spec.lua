@@ -6,7 +6,6 @@ local loop = require("lunette.loop")
 local attacks = require("support.sandbox_attacks")
 
 local LATENCY_MS <const> = 100   -- what another task may have to wait at most
-local TRIES <const> = 6
 local LARGE_HEAP <const> = 800000 -- tables, 71 MB
 -- What a call may leave for a while: the table of all short strings, and the stack of the coroutine that it ran in, have grown.
 local LEFT_BYTES <const> = 2 << 20
@@ -27,13 +26,9 @@ local function check_end(case, result)
   if says then assert.matches(says, err.message, 1, true) end
 end
 
--- What is in the product's power shows each time; on a machine that is busy with others the same work costs several times the CPU now and
--- then, so a wait that is too long is measured anew.
+-- Once more where it was too long: what a neighbour does to the caches and to free pages of a shared machine is CPU of this process too.
 local function check_wait(case, worst)
-  for _ = 2, TRIES do
-    if worst <= LATENCY_MS then break end
-    worst = math.min(worst, (select(2, attacks.run(case))))
-  end
+  if worst > LATENCY_MS then worst = select(2, attacks.run(case)) end
   assert.is_true(worst <= LATENCY_MS, ("another task waited for %.0f ms of CPU"):format(worst))
 end
 

@@ -174,6 +174,8 @@ M.ATTACKS = {
   { "a huge table that is weak altogether", MEMORY,
     "local keep, w = {}, setmetatable({}, { __mode = 'kv' }) while true do local t = {} keep[#keep + 1] = t w[t] = t end" },
   { "text that grows in many pieces", EITHER, "local t = {} while true do t[#t + 1] = ('x'):rep(200000) end" },
+  { "text in many pieces that are not large", MEMORY, "local t = {} while true do t[#t + 1] = ('x'):rep(7000) end" },
+  { "lists of a thousand that nobody keeps, again and again", EITHER, "while true do local t = {} for i = 1, 1500 do t[i] = {} end end" },
   { "deep coroutines without end", MEMORY, [[
     local keep = {}
     local function down(n) if n == 0 then coroutine.yield() end return 1 + down(n - 1) end
@@ -224,6 +226,10 @@ M.ATTACKS = {
   { "comparing long texts, again and again", BUDGET,
     "local a, b = ('x'):rep(4000000) .. 1, ('x'):rep(4000000) .. 2 while true do local u = a < b, a == b end" },
   { "counting letters of long text, again and again", BUDGET, "local s = ('x'):rep(4000000) while true do utf8.len(s) end" },
+  { "a long text of letters that are looked up, again and again", EITHER,
+    "local s = ('x'):rep(900000) while true do pcall(function() return string.char(s:byte(1, -1)) end) end" },
+  { "a long text as a source, again and again", EITHER,
+    "local s = ('x'):rep(3900000) while true do local f = load('return \"' .. s .. '\"') end" },
   { "a long text as a number, again and again", BUDGET, "local s = (' '):rep(4000000) while true do tonumber(s) end" },
   { "a long text quoted, again and again", EITHER,
     "local s = ('\\n'):rep(4000000) while true do pcall(string.format, '%q', s) end" },
