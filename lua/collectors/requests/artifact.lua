@@ -17,6 +17,7 @@ local SLICE_NS <const> = 100 * MS
 ---@field started_unix_ms integer
 ---@field elapsed_ms number
 ---@field long boolean
+---@field thread integer?   on which it began, as its process numbers it
 
 ---@class RequestsArtifact
 ---@field process_id integer
@@ -44,7 +45,7 @@ local function row_of(row, end_unix_ns, threshold_ms)
   local elapsed = math.max(0, (end_unix_ns - row.at) / MS)
   return {
     trace_id = trace, span_id = span, method = paths.method(row.method), path = paths.path(row.path), started_unix_ms = row.at // MS,
-    elapsed_ms = elapsed, long = elapsed > threshold_ms,
+    elapsed_ms = elapsed, long = elapsed > threshold_ms, thread = row.thread,
   }
 end
 

@@ -54,13 +54,13 @@ M.program = probe.program {
     stopped = probe.count { on = "request", where = when("Stop") },
     requests = probe.pair {
       start = "request", stop = "request", by = { start = START_KEY, stop = STOP_KEY }, top = M.MAX_ROWS,
-      open = { at = "@unix", method = "Arguments.Method", path = "Arguments.Path", id = ID },
+      open = { at = "@unix", method = "Arguments.Method", path = "Arguments.Path", id = ID, thread = "@thread" },
       keep = { by_slice = probe.timeline { every = "100ms", max = MAX_SLICES, keep = { n = probe.count() } } },
     },
     -- of a recording that has no activities: the same requests as the web server tells of them
     served = probe.pair {
       start = "served", stop = "served_stop", by = { "connectionId", "requestId" }, top = M.MAX_ROWS,
-      open = { at = "@unix", method = "method", path = "path" },
+      open = { at = "@unix", method = "method", path = "path", thread = "@thread" },
     },
     served_started = probe.count { on = "served" },
     counters = probe.filter {
