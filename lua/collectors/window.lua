@@ -36,7 +36,7 @@ local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 ---@field priced boolean?        measure what it costs, though it has no program
 ---@field on_beat boolean?       end it when the runtime is about to write, EARLY or a beat late: the session then ends at once
 ---@field stop_ms integer?        how long it may take to drain; default STOP_MS
----@field opened? fun()         when the session is open and the window begins
+---@field opened? fun(): boolean?, table?  when the session is open, before the window begins; it may wait. nil, err: there is none
 ---@field closing? fun()        at the window's end, before the session is stopped; it may wait
 ---@field beside? fun(source): { settle: function }   what runs beside the window: it is waited for before the result, then closed
 
@@ -159,7 +159,11 @@ function M.run(ctx, spec)
   local _ <close> = progress.start(ctx, { seconds = spec.duration_ms and spec.duration_ms / 1000, message = spec.message })
 
   local beside <close> = spec.beside and spec.beside(source) or nil
-  if spec.opened then spec.opened() end
+  if spec.opened then
+    local ready, refused = spec.opened()
+    if not ready then return nil, refused end
+    started_ms, started_unix_ms, open_ms = loop.now_ms(), loop.unix_ms(), (loop.now_ns() - asked_ns) / 1e6
+  end
   local ended, err = read(source, spec, started_ms)
   if not ended then return nil, err end
   local elapsed = loop.now_ms() - started_ms

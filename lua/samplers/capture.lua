@@ -59,8 +59,12 @@ local function open_options(source, spec, builder, beside)
   return open
 end
 
--- A session of which only the rundown counts: the names of what is loaded. True when it came to its end.
-local function take_names(source, spec, builder)
+--- A session of which only the rundown counts: the names of what is loaded. True when it came to its end.
+---@param source CollectorSource
+---@param spec { il: boolean? }
+---@param builder LunetteProfileBuilder
+---@return boolean
+function M.take_names(source, spec, builder)
   local naming <close> = events.open {
     pid = source.process.pid, providers = { { name = RUNTIME, keywords = 0, level = 1 } }, rundown = rundown_of(spec),
     tap = builder:names(), buffer_mb = M.BUFFER_MB,
@@ -76,7 +80,7 @@ function Naming:__close() self.task:cancel("the window is over") end
 
 local function names_beside(source, spec, builder, made)
   return function()
-    made.naming = setmetatable({ task = loop.spawn(function() return take_names(source, spec, builder) end) }, Naming)
+    made.naming = setmetatable({ task = loop.spawn(function() return M.take_names(source, spec, builder) end) }, Naming)
     return made.naming
   end
 end
@@ -88,7 +92,7 @@ local function complete_names(source, spec, builder, made, done)
   local unknown, begun, dropped = builder:unnamed()
   if not unknown then return end
   local whole = made.naming.complete and (done.summary.lost or 0) == 0 and dropped == 0
-  if begun > 0 or (unknown > 0 and not whole) then take_names(source, spec, builder) end
+  if begun > 0 or (unknown > 0 and not whole) then M.take_names(source, spec, builder) end
 end
 
 -- What the profile could not do.

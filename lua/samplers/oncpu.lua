@@ -4,6 +4,7 @@
 local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local oncpu = require("lunette.oncpu")
+local proc = require("lunette.proc")
 local profile = require("lunette.profile")
 local progress = require("lunette.progress")
 local capture = require("samplers.capture")
@@ -21,13 +22,16 @@ local SORTS <const> = { managed = "Native", dynamic = "Native", native = "Native
 local function since(ns) return (loop.now_ns() - ns) / NS_PER_MS end
 
 -- The providers of the names alone: what samples stacks by itself is left out.
-local function name_providers()
+local function name_providers(il)
   local list = {}
-  for _, provider in ipairs(profile.providers { kind = "cpu", loads = true }) do
+  for _, provider in ipairs(profile.providers { kind = "cpu", loads = true, il = il }) do
     if provider.name == RUNTIME then list[#list + 1] = provider end
   end
   return list
 end
+
+-- The kernel's events of a process.
+local function open(source, builder) return oncpu.open { pid = source.process.pid, builder = builder } end
 
 -- A session that runs in a task of its own until it is stopped, and its end.
 local function in_background(session, ms)
@@ -48,17 +52,35 @@ local function in_background(session, ms)
   }
 end
 
--- The window beside a session of the runtime that brings its methods. Its rundown comes when the samples are all there.
-local function with_names(ctx, source, args, builder, session)
-  local running, failed
+-- Names that came before the window miss precompiled methods that were first used in it, and what was lost: those are told now, if they are
+-- on a stack.
+local function complete_names(source, spec, builder, whole, done)
+  if done.ended == "stream-end" then return end
+  local unknown, begun, dropped = builder:unnamed()
+  if not unknown then return end
+  whole = whole and (done.summary.lost or 0) == 0 and dropped == 0
+  if begun > 0 or (unknown > 0 and not whole) then capture.take_names(source, spec, builder) end
+end
+
+-- The window beside a session of the runtime that tells of methods as they are compiled. Those that are there are told before it begins:
+-- stacks are taken apart by where their methods begin, and what the telling costs is in no sample.
+local function with_names(ctx, source, args, builder, made)
+  local running, failed, whole
+  local spec = { il = args.resolveSourceLines }
   local run = {
     open = {
-      tap = builder, pid = source.process.pid, buffer_mb = capture.BUFFER_MB,
-      rundown = args.resolveSourceLines and profile.RUNDOWN_IL or profile.RUNDOWN, providers = name_providers(),
+      tap = builder, pid = source.process.pid, buffer_mb = capture.BUFFER_MB, rundown = false, providers = name_providers(spec.il),
     },
     on_event = function() end, duration_ms = args.durationSeconds * 1000, message = "Sampling the CPU", process = source.process,
     priced = true, stop_ms = capture.STOP_MS,
-    opened = function() running = in_background(session, args.durationSeconds * 1000 + 60000) end,
+    opened = function()
+      whole = capture.take_names(source, spec, builder)
+      local session, err = open(source, builder)
+      made.session = session
+      if not session then return nil, err end
+      running = in_background(session, args.durationSeconds * 1000 + 60000)
+      return true
+    end,
     closing = function()
       local _, err = running.stop()
       failed = err
@@ -67,20 +89,27 @@ local function with_names(ctx, source, args, builder, session)
   local done, err = window.run(ctx, run)
   if not done then
     if running then running.stop() end
-    return nil, err, running == nil
+    return nil, err
   end
   if failed then return nil, failed end
-  local notes = {}
+  local notes, began = {}, loop.now_ns()
   window.notes(done, run, notes)
+  complete_names(source, spec, builder, whole, done)
   local artifact = measured.window({ window = done, notes = notes, cost = done.cost }, source)
-  return artifact, { session_start = done.open_ms, window = done.elapsed_ms, drain = done.drain_ms }
+  return artifact, { session_start = done.open_ms, window = done.elapsed_ms, drain = done.drain_ms + since(began) }
 end
 
 -- The window alone: a program compiled ahead of time has its names in its file.
-local function alone(ctx, source, args, builder, session)
+local function alone(ctx, source, args, builder, made)
+  local asked_ns = loop.now_ns()
+  local session, err = open(source, builder)
+  if not session then return nil, err end
+  made.session = session
+  local opened_ms = since(asked_ns)
   local _ <close> = progress.start(ctx, { seconds = args.durationSeconds, message = "Sampling the CPU" })
   local started_ms, unix_ms = loop.now_ms(), loop.unix_ms()
-  local ok, err = session:run(args.durationSeconds * 1000)
+  local ok
+  ok, err = session:run(args.durationSeconds * 1000)
   if not ok then return nil, err end
   builder:finish()
   local elapsed, notes = loop.now_ms() - started_ms, {}
@@ -90,7 +119,7 @@ local function alone(ctx, source, args, builder, session)
   end
   return {
     process_id = source.process.pid, started_unix_ms = unix_ms, duration_ms = elapsed, notes = notes, recorded = false,
-  }, { session_start = 0, window = elapsed, drain = 0 }
+  }, { session_start = opened_ms, window = elapsed, drain = 0 }
 end
 
 local function kernel_notes(stats, notes)
@@ -125,16 +154,20 @@ local function sample_notes(stats, notes)
   end
 end
 
--- The window with names, or without them where the runtime does not give them, which is said.
-local function run(ctx, source, args, builder, session)
-  if source.process.digest.runtime == "NativeAot" then return alone(ctx, source, args, builder, session) end
-  local artifact, phases, not_begun = with_names(ctx, source, args, builder, session)
-  if artifact or FATAL[phases.kind] or not not_begun then return artifact, phases end
-  local why = phases
-  artifact, phases = alone(ctx, source, args, builder, session)
+-- The window with names, or without them where the runtime does not give them, which is said. What the kernel refuses is asked first.
+local function run(ctx, source, args, builder, made)
+  local pid = source.process.pid
+  local probe = proc.perf_probe(pid)
+  if probe and not probe.cpu_clock.ok or source.process.digest.runtime == "NativeAot" then
+    return alone(ctx, source, args, builder, made)
+  end
+  local artifact, why = with_names(ctx, source, args, builder, made)
+  if artifact or made.session or FATAL[why.kind] or why.detail == "perf_event_open" then return artifact, why end
+  local phases
+  artifact, phases = alone(ctx, source, args, builder, made)
   if not artifact then return nil, phases end
   table.insert(artifact.notes, 1, ("ManagedNames: the runtime did not open a session for the names of its methods (%s: %s); frames of "
-    .. "managed code have names only where DOTNET_PerfMapEnabled=1 wrote perf-%d.map."):format(why.kind, why.message, source.process.pid))
+    .. "managed code have names only where DOTNET_PerfMapEnabled=1 wrote perf-%d.map."):format(why.kind, why.message, pid))
   return artifact, phases
 end
 
@@ -161,13 +194,10 @@ end
 ---@param args table
 ---@return SampleArtifact?, table phases_or_err
 function M.run(ctx, source, args)
-  local asked_ns = loop.now_ns()
   local builder <close>, err = profile.new { kind = "cpu" }
   if not builder then return nil, err end
-  local session <close>, refused = oncpu.open { pid = source.process.pid, builder = builder }
-  if not session then return nil, refused end
-  local opened_ms = since(asked_ns)
-  local artifact, phases = run(ctx, source, args, builder, session)
+  local made <close> = setmetatable({}, { __close = function(made) if made.session then made.session:close() end end })
+  local artifact, phases = run(ctx, source, args, builder, made)
   if not artifact then return nil, phases end
   local began = loop.now_ns()
   local built
@@ -175,11 +205,11 @@ function M.run(ctx, source, args)
   if not built then return nil, err end
   local build_ms = since(began)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
-  artifact.evidence, artifact.sampling = M.EVIDENCE, session:stats()
+  artifact.evidence, artifact.sampling = M.EVIDENCE, made.session:stats()
   artifact.close = function() built:close() end
   sample_notes(artifact.sampling, artifact.notes)
   kernel_notes(artifact.sampling, artifact.notes)
-  phases.session_start, phases.build = phases.session_start + opened_ms, build_ms
+  phases.build = build_ms
   phases.names = math.min(artifact.info.name_ms or 0, build_ms)
   return artifact, phases
 end

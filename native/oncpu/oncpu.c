@@ -15,6 +15,12 @@
 
 #define KERNEL_HALF (UINT64_C(1) << 63)
 
+/* What is known of an address: where its method begins, 0: nowhere. */
+#define STARTS_MAX 65536u
+#define RETRY_NS   INT64_C(500000000) /* a method that was just compiled is told of a moment later */
+#define SHARE      20                 /* part of the time that looking may take */
+#define MET_MAX    1024u
+
 struct oncpu {
     atomic_uint refs;
     int pid;
@@ -22,6 +28,12 @@ struct oncpu {
     uw_space *space;
     naming *names;
     profile_builder *builder; /* borrowed after oncpu_run: it holds a reference to this */
+    map64 starts;             /* by address */
+    int64_t look_at;          /* not before: the map of methods was costly to ask */
+    int64_t forget_at;        /* when addresses that were not known are asked for again */
+    map64 unknown;            /* addresses */
+    uint64_t met[MET_MAX];    /* addresses whose file has been opened for its symbols */
+    bool opened[NAMING_FILES_MAX];
     oncpu_stats stats;
     uw_frame frames[ONCPU_FRAMES_MAX];
     uint64_t ips[2 * ONCPU_FRAMES_MAX];
@@ -82,6 +94,21 @@ static uint32_t join(oncpu *c, uint32_t n_frames, const chain *k, uint64_t *out,
     return 0;
 }
 
+/* Opens the files of a stack for their symbols while the process is there: its root goes with it. */
+static void open_files(oncpu *c, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t ip = c->frames[i].ip, *met = &c->met[hash_u64(ip) % MET_MAX];
+        uw_module m;
+        naming_name ignored;
+        if (*met == ip) continue;
+        *met = ip;
+        if (!uw_space_find(c->space, ip, &m) || m.index >= NAMING_FILES_MAX || c->opened[m.index]) continue;
+        c->opened[m.index] = true;
+        (void)naming_find(c->names, ip, 0, &ignored);
+    }
+}
+
 static uint32_t user_stack(oncpu *c, const perf_record *r, const chain *k, uint64_t *out, uint32_t max)
 {
     uw_end end = UW_END_MEMORY;
@@ -90,6 +117,7 @@ static uint32_t user_stack(oncpu *c, const perf_record *r, const chain *k, uint6
     uint32_t n = 0, walked = 0;
     if (r->has_regs) {
         walked = uw_walk(c->space, &r->regs, &stack, c->frames, ONCPU_FRAMES_MAX, &end);
+        open_files(c, walked);
         for (; n < walked && n < max; n++)
             out[n] = c->frames[n].ip;
     } else {
@@ -148,6 +176,35 @@ static void on_record(void *arg, const perf_record *r)
         take_map(c, &r->map);
 }
 
+/* ---- code of the JIT --------------------------------------------------------------------------------------------- */
+
+/* Asking sorts the map when methods came meanwhile: the more that costs, the rarer it is asked. */
+static bool ask(oncpu *c, uint64_t ip, uint64_t *start)
+{
+    int64_t began = mono_ns();
+    if (began < c->look_at) return false;
+    bool found = profile_builder_code(c->builder, ip, start);
+    int64_t ended = mono_ns();
+    if (ended - began > 200000) c->look_at = ended + SHARE * (ended - began);
+    if (found && c->starts.n < STARTS_MAX) (void)map64_put(&c->starts, ip, *start);
+    if (!found && c->unknown.n < STARTS_MAX) (void)map64_put(&c->unknown, ip, 0);
+    return found;
+}
+
+static bool code_at(void *arg, uint64_t ip, uint64_t *start)
+{
+    oncpu *c = arg;
+    uint64_t ignored;
+    if (map64_get(&c->starts, ip, start)) return true;
+    if (map64_get(&c->unknown, ip, &ignored)) {
+        int64_t now = mono_ns();
+        if (now < c->forget_at) return false;
+        map64_clear(&c->unknown);
+        c->forget_at = now + RETRY_NS;
+    }
+    return ask(c, ip, start);
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool resolve(void *arg, uint64_t ip, int64_t time, profile_name *out)
@@ -192,6 +249,7 @@ int oncpu_open(const oncpu_cfg *cfg, oncpu **out, err *e)
         return rc;
     }
     c->builder = cfg->builder;
+    uw_space_code(c->space, code_at, c);
     profile_own_resolver(c->builder, resolve, oncpu_ref(c), let_go);
     *out = c;
     return 0;
@@ -229,5 +287,7 @@ void oncpu_unref(oncpu *c)
     perf_close(c->set);
     naming_free(c->names);
     uw_space_free(c->space);
+    map64_fini(&c->starts);
+    map64_fini(&c->unknown);
     free(c);
 }

@@ -462,6 +462,16 @@ void profile_own_resolver(profile_builder *b, profile_resolve_fn fn, void *arg, 
     b->resolve_release = release;
 }
 
+bool profile_builder_code(profile_builder *b, uint64_t ip, uint64_t *start)
+{
+    clr_method m;
+    pthread_mutex_lock(&b->lock);
+    bool found = clr_methods_find(b->methods, ip, INT64_MAX, &m) && !m.cold;
+    if (found) *start = m.start;
+    pthread_mutex_unlock(&b->lock);
+    return found;
+}
+
 void profile_builder_end(profile_builder *b) { atomic_store(&b->ended, true); }
 
 static bool add(profile_builder *b, const profile_sample *s)

@@ -107,6 +107,8 @@ typedef bool (*profile_resolve_fn)(void *arg, uint64_t ip, int64_t time, profile
 void profile_set_resolver(profile_builder *b, profile_resolve_fn fn, void *arg);
 /* The same, and release(arg) when the builder goes. */
 void profile_own_resolver(profile_builder *b, profile_resolve_fn fn, void *arg, void (*release)(void *arg));
+/* Where the method at ip begins, as far as the map of methods has it by now. Any thread. */
+bool profile_builder_code(profile_builder *b, uint64_t ip, uint64_t *start);
 /* No stream will come: what was added is all. */
 void profile_builder_end(profile_builder *b);
 /* The map that names managed frames; fed by the tap, or by whoever adds samples. Borrowed. */

@@ -75,7 +75,9 @@ static instruction read_one(const uint8_t *p, int n)
     if (n >= 3 && p[0] == 0xc5 && p[2] == 0x77) return (instruction){OP_PLAIN, 3, 0, 0}; /* vzeroupper */
     if ((p[0] & 0xfe) == 0x48 && p[1] >= 0xb8 && p[1] <= 0xbf) return (instruction){OP_PLAIN, 10, 0, 0}; /* mov imm64 */
     if (n >= 7 && (p[0] == 0x48 || p[0] == 0x4c) && p[1] == 0x8b && (p[2] & 0xc7) == 0x05)
-        return (instruction){OP_PLAIN, 7, 0, 0}; /* mov reg, [rip + x] */
+        return (instruction){OP_PLAIN, 7, 0, 0};                /* mov reg, [rip + x] */
+    if (n >= 7 && p[0] == 0x85 && p[1] == 0x84 && p[2] == 0x24) /* test [rsp - page], eax: a large frame is touched */
+        return (instruction){OP_PLAIN, 7, 0, 0};
     if (p[0] == 0x48) return read_wide(p, n);
     return (instruction){OP_OTHER, 0, 0, 0};
 }
@@ -215,6 +217,39 @@ bool uw__code_epilogue(const uw_memory *code, uint64_t ip, uw__leaf *out)
     text t = {.from = BEFORE, .n = BEFORE + 32};
     if (!code || !code->read || !code->read(code->arg, ip, t.p + BEFORE, 32)) return false;
     return forward(&t, out) == OP_RET;
+}
+
+bool uw__code_layout(const uw_memory *code, uint64_t start, uw__layout *out)
+{
+    uint8_t p[96];
+    int n = (int)sizeof p, at = 0, first = -1;
+    *out = (uw__layout){0};
+    for (int i = 0; i < UW_RIP; i++)
+        out->at[i] = -1;
+    for (; n >= 16 && (!code->read || !code->read(code->arg, start, p, (size_t)n)); n /= 2)
+        ;
+    if (n < 16) return false;
+    for (int i = 0; i < STEPS; i++) {
+        instruction x = read_one(p + at, n - at);
+        if (x.op == OP_PUSH) {
+            out->depth += 8;
+            out->at[dwarf_of(x.reg)] = out->depth;
+            if (first < 0) first = x.reg;
+        } else if (x.op == OP_SUB) {
+            out->depth += x.value;
+        } else if (x.op == OP_SET_RBP) {
+            out->frame = out->known = first == 5 && x.value == out->depth - out->at[UW_RBP];
+            out->length = (uint32_t)(at + x.size);
+            return out->known;
+        } else if (x.op != OP_PLAIN) {
+            break;
+        }
+        at += x.size;
+        if (x.op != OP_PLAIN) out->length = (uint32_t)at;
+    }
+    /* A push of rbp first, which then is not set: its prologue has something that is not known here. */
+    out->known = first != 5 && out->depth >= 0;
+    return out->known;
 }
 
 bool uw__code_after_call(const uw_memory *code, uint64_t address)

@@ -69,6 +69,7 @@ void uw_space_free(uw_space *s)
     free(s->files);
     free(s->maps);
     free(s->pages);
+    free(s->methods);
     map64_fini(&s->by_name);
     free(s);
 }

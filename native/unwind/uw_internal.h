@@ -142,6 +142,15 @@ typedef struct uw__leaf {
 bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, uw__leaf *out);
 /* The same for an epilogue only, up to its ret: some compilers do not describe them in call frame information. */
 bool uw__code_epilogue(const uw_memory *code, uint64_t ip, uw__leaf *out);
+/* What a method's prologue makes of the stack, for the code behind it. */
+typedef struct uw__layout {
+    bool known; /* it was understood */
+    bool frame; /* rbp points to where the caller's rbp is saved, and the return address lies above */
+    uint32_t length;
+    int64_t depth;      /* without frame: from the stack pointer to the return address */
+    int64_t at[UW_RIP]; /* saved registers: below the return address; -1: not saved */
+} uw__layout;
+bool uw__code_layout(const uw_memory *code, uint64_t start, uw__layout *out);
 /* Does a call end right before this address? */
 bool uw__code_after_call(const uw_memory *code, uint64_t address);
 

@@ -35,6 +35,13 @@ typedef struct uw__recent {
     const uw__row *row;
 } uw__recent;
 
+/* Prologues that were needed before, by their method's start. */
+#define UW__METHODS 1024u
+typedef struct uw__method {
+    uint64_t start; /* 0: none */
+    uw__layout layout;
+} uw__method;
+
 struct uw_space {
     uw_memory memory, code; /* code: the same through pages */
     uw__page *pages;
@@ -46,6 +53,7 @@ struct uw_space {
     uw_code_fn code_fn;
     void *code_arg;
     uw__recent recent[UW__RECENT];
+    uw__method *methods; /* UW__METHODS; NULL until the first */
     uw_stats stats;
 };
 

@@ -142,10 +142,40 @@ static bool by_leaf(uw_space *s, const uw__leaf *x, uw_regs *regs, const uw_memo
 /* At a place where the instructions tell how far away the return address is. */
 static bool by_code(uw_space *s, uw_regs *regs, const uw_memory *m)
 {
-    uint64_t ip = regs->r[UW_RIP], start = 0;
     uw__leaf x;
-    if (s->code_fn && !s->code_fn(s->code_arg, ip, &start)) start = 0;
-    return uw__code_leaf(&s->code, ip, start, &x) && by_leaf(s, &x, regs, m);
+    return uw__code_leaf(&s->code, regs->r[UW_RIP], 0, &x) && by_leaf(s, &x, regs, m);
+}
+
+static const uw__layout *layout_of(uw_space *s, uint64_t start)
+{
+    if (!s->methods) s->methods = mem_calloc(UW__METHODS, sizeof *s->methods);
+    if (!s->methods) return NULL;
+    uw__method *x = &s->methods[hash_u64(start) % UW__METHODS];
+    if (x->start != start) {
+        x->start = start;
+        (void)uw__code_layout(&s->code, start, &x->layout);
+    }
+    return &x->layout;
+}
+
+/* In a method of a JIT whose start is known: by its prologue. False also where the frame pointer tells it. */
+static bool by_method(uw_space *s, uw_regs *regs, bool exact, const uw_memory *m)
+{
+    uint64_t ip = regs->r[UW_RIP], start;
+    if (!s->code_fn || !s->code_fn(s->code_arg, exact ? ip : ip - 1, &start) || start > ip) return false;
+    const uw__layout *l = layout_of(s, start);
+    uw__leaf x = {0};
+    if (!l) return false;
+    if (exact && (!l->known || ip - start < l->length || uw__code_epilogue(&s->code, ip, &x)))
+        return uw__code_leaf(&s->code, ip, start, &x) && by_leaf(s, &x, regs, m);
+    if (!l->known || l->frame) return false;
+    x.ra_at = l->depth;
+    for (int k = 0; k < UW_RIP; k++)
+        x.at[k] = l->at[k] < 0 ? -1 : l->depth - l->at[k];
+    uw_regs next = *regs;
+    if (!by_leaf(s, &x, &next, m) || !uw__code_after_call(&s->code, next.r[UW_RIP])) return false;
+    *regs = next;
+    return true;
 }
 
 /* In an epilogue whose call frame information may be that of the body (NativeAOT). */
@@ -201,7 +231,9 @@ static bool step(uw_space *s, uw_regs *regs, bool exact, const uw_memory *m, uw_
         return true;
     }
     uw_how how = UW_FRAME_POINTER;
-    if (exact && map && by_code(s, regs, m)) {
+    if (map && by_method(s, regs, exact, m)) {
+        how = UW_CODE;
+    } else if (exact && map && by_code(s, regs, m)) {
         how = UW_CODE;
     } else if (exact && !map && by_guess(s, regs, m)) { /* a call of something that is no code */
         how = UW_GUESS;
