@@ -4,6 +4,7 @@
 
 #include "base/utf.h"
 #include "symbols/portable.h"
+#include "symbols/srcsrv.h"
 
 enum { TOKEN_METHOD = 0x06, POINTS_MAX = 1 << 20 };
 
@@ -38,7 +39,9 @@ int sym_pdb_read(sym_pdb *p, slice bytes, arena *a, err *e)
     int rc = portable ? read_portable(p, bytes, e) : read_windows(p, bytes, a, e);
     if (rc < 0) return rc;
     slice json = portable ? sym_portable_source_link(&p->md) : p->win.source_link;
-    return sym_links_read(&p->links, json, a) ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for a SourceLink map");
+    bool ok = sym_links_read(&p->links, json, a);
+    if (ok && p->links.n == 0 && !portable) ok = sym_srcsrv_read(&p->links, p->win.srcsrv, a);
+    return ok ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for a SourceLink map");
 }
 
 void sym_pdb_fini(sym_pdb *p) { sym_windows_fini(&p->win); }

@@ -13,7 +13,7 @@ enum { TOKEN_METHOD = 0x06, NAME_MAX_BYTES = 4096 };
 /* ---- the info stream, with the numbers of the named streams ---- */
 
 typedef struct named {
-    uint32_t names, source_link; /* MSF_NO_STREAM: none */
+    uint32_t names, source_link, srcsrv; /* MSF_NO_STREAM: none */
 } named;
 
 static slice text_at(slice pool, uint32_t at)
@@ -27,6 +27,7 @@ static void keep_named(named *n, slice name, uint32_t stream)
 {
     if (slice_eq_str(name, "/names")) n->names = stream;
     if (slice_starts(name, SLICE_LIT("sourcelink"))) n->source_link = stream;
+    if (slice_eq_str(name, "srcsrv")) n->srcsrv = stream;
 }
 
 static void read_named(cursor *c, named *n)
@@ -237,7 +238,7 @@ static int read_methods(collector *k, err *e)
 
 int sym_windows_read(sym_windows *w, slice file, arena *a, err *e)
 {
-    named n = {MSF_NO_STREAM, MSF_NO_STREAM};
+    named n = {MSF_NO_STREAM, MSF_NO_STREAM, MSF_NO_STREAM};
     collector k = {.w = w, .a = a};
     *w = (sym_windows){0};
     buf_init(&k.methods, 0);
@@ -245,6 +246,7 @@ int sym_windows_read(sym_windows *w, slice file, arena *a, err *e)
     if (rc == 0) rc = read_info(w, &n, a, e);
     if (rc == 0) rc = read_names(w, n.names, a, e);
     if (rc == 0) rc = sym_msf_stream(&w->msf, n.source_link, a, &w->source_link, e);
+    if (rc == 0) rc = sym_msf_stream(&w->msf, n.srcsrv, a, &w->srcsrv, e);
     if (rc == 0) rc = read_dbi(w, &k.map, a, e);
     if (rc == 0) rc = read_methods(&k, e);
     buf_fini(&k.methods);

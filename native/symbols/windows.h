@@ -39,6 +39,7 @@ typedef struct sym_windows {
     uint32_t n_methods;
     slice names;       /* text of the string table */
     slice source_link; /* JSON; empty: none */
+    slice srcsrv;      /* text of a source server (srcsrv.h); empty: none */
     sym_windows_kept kept;
 } sym_windows;
 

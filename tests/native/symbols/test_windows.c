@@ -190,6 +190,53 @@ static void source_link_gives_addresses(void **state)
     buf_fini(&url);
 }
 
+#define SRCSRV_HEAD                                                                                                    \
+    "SRCSRV: ini ------------------------------------------------\r\nVERSION=2\r\nVERCTRL=http\r\n"                    \
+    "SRCSRV: variables ------------------------------------------\r\n"
+#define SRCSRV_FILES "SRCSRV: source files ---------------------------------------\r\n"
+#define SRCSRV_END   "SRCSRV: end ------------------------------------------------\r\n"
+
+/* The address of a file by the text of a source server; NULL: it has none. */
+static void check_server(const char *text, const char *file, const char *expected)
+{
+    kit_pdb k = usual();
+    opened o;
+    buf url;
+    buf_init(&url, 0);
+    k.source_link = NULL;
+    k.srcsrv = text;
+    open_kit(&o, &k);
+    assert_int_equal(o.rc, 0);
+    assert_int_equal(sym_links_url(&o.p.links, slice_str(file), &url), expected != NULL);
+    if (expected) assert_slice_str(buf_view(&url), expected);
+    close_kit(&o);
+    buf_fini(&url);
+}
+
+static void a_source_server_gives_addresses(void **state)
+{
+    (void)state;
+    static const char http[] = SRCSRV_HEAD
+        "HTTP_ALIAS=https://git.example/raw/1f\r\n"
+        "HTTP_EXTRACT_TARGET=%http_alias%/%var2%\r\nSRCSRVTRG=%HTTP_EXTRACT_TARGET%\r\n" SRCSRV_FILES
+        "c:\\src\\a.cs*lib/a.cs\r\nc:\\src\\b.cs*lib/b c.cs*more\r\n*x\r\n" SRCSRV_END "c:\\src\\late.cs*late.cs\r\n";
+    check_server(http, "C:\\src\\A.cs", "https://git.example/raw/1f/lib/a.cs");
+    check_server(http, "c:/src/b.cs", "https://git.example/raw/1f/lib/b c.cs");
+    check_server(http, "c:\\src\\a.cs2", NULL);
+    check_server(http, "c:\\src\\late.cs", NULL);
+    check_server(SRCSRV_HEAD
+                 "MAIN=http://h/%fnfile%(%var1%)?p=%fnbksl%(%var3%)\nSRCSRVTRG=%fnvar%(%var2%)\n" SRCSRV_FILES
+                 "d:\\x\\y.cs*MAIN*q/r\n",
+                 "d:\\x\\y.cs", "http://h/y.cs?p=q\\r");
+    /* a command, a path on a disk, variables that never end, what is cut short */
+    check_server(SRCSRV_HEAD "SRCSRVTRG=%targ%\\%var2%\n" SRCSRV_FILES "a.cs*b\n", "a.cs", NULL);
+    check_server(SRCSRV_HEAD "A=%B%%B%%B%\nB=%A%%A%%A%\nSRCSRVTRG=http://%A%\n" SRCSRV_FILES "a.cs*b\n", "a.cs", NULL);
+    check_server(SRCSRV_HEAD "SRCSRVTRG=http://%fnvar%(%var2%\n" SRCSRV_FILES "a.cs*b\n", "a.cs", NULL);
+    check_server(SRCSRV_HEAD "SRCSRVTRG=http://%var2\n" SRCSRV_FILES "a.cs*b\n", "a.cs", NULL);
+    check_server(SRCSRV_HEAD "SRCSRVTRG=http://%fnother%(x)\n" SRCSRV_FILES "a.cs*b", "a.cs", NULL);
+    check_server("SRCSRV: ", "a.cs", NULL);
+}
+
 /* Whatever is cut off or changed: an error or fewer lines, never a read outside (the sanitizer's business). */
 static void damage_is_survived(void **state)
 {
@@ -253,6 +300,7 @@ int main(void)
         cmocka_unit_test(names_and_addresses_of_methods_are_there),
         cmocka_unit_test(tokens_that_were_renumbered_are_mapped),
         cmocka_unit_test(source_link_gives_addresses),
+        cmocka_unit_test(a_source_server_gives_addresses),
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(each_allocation_may_fail),
     };

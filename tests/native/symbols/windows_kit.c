@@ -74,22 +74,23 @@ void kit_msf(const slice *streams, uint32_t n, uint32_t block_size, bool scatter
 
 static void info_stream(const kit_pdb *k, buf *b)
 {
-    static const char names[] = "/names\0sourcelink$1\0";
+    static const char names[] = "/names\0sourcelink$1\0srcsrv\0";
+    bool more = k->source_link || k->srcsrv;
     buf_u32(b, 20000404);
     buf_u32(b, 1);
     buf_u32(b, k->age);
     buf_put(b, k->guid, 16);
     buf_u32(b, sizeof names - 1);
     buf_put(b, names, sizeof names - 1);
-    buf_u32(b, k->source_link ? 2 : 1); /* present */
+    buf_u32(b, more ? 2 : 1); /* present */
     buf_u32(b, 4);
     buf_u32(b, 1);
-    buf_u32(b, k->source_link ? 3 : 1);
+    buf_u32(b, more ? 3 : 1);
     buf_u32(b, 0);
     buf_u32(b, 0);
     buf_u32(b, NAMES);
-    if (k->source_link) {
-        buf_u32(b, 7);
+    if (more) {
+        buf_u32(b, k->source_link ? 7 : 20);
         buf_u32(b, LINK);
     }
 }
@@ -240,7 +241,7 @@ void kit_windows(const kit_pdb *k, buf *out)
     buf_init(&entries, 0);
     info_stream(k, &s[1]);
     names_stream(k, &s[NAMES], names);
-    if (k->source_link) buf_str(&s[LINK], k->source_link);
+    if (k->source_link || k->srcsrv) buf_str(&s[LINK], k->source_link ? k->source_link : k->srcsrv);
     for (int i = 0; i < k->n_token_map; i++)
         buf_u32(&s[MAP], k->token_map[i]);
     for (int i = 0; i < k->n_modules; i++) {

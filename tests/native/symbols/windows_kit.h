@@ -32,6 +32,7 @@ typedef struct kit_pdb {
     const kit_method *methods; /* those of a module in a row */
     int n_methods;
     const char *source_link;   /* NULL: none */
+    const char *srcsrv;        /* the same; one of both */
     const uint32_t *token_map; /* NULL: none; rows of methods -> now */
     int n_token_map;
 } kit_pdb;
