@@ -2,6 +2,7 @@
 -- write: has a runtime write a dump of its process, and brings the file below the artifact root. The runtime's createdump runs as the
 -- target's user in the target's mount namespace, so it writes into a folder where both may (native/artifacts/stage.c). A dump that was
 -- begun cannot be stopped: when the caller goes away, the file is removed once it is there.
+local able = require("dumps.able")
 local artifacts = require("lunette.artifacts")
 local attach = require("lunette.attach")
 local errors = require("lunette.errors")
@@ -49,21 +50,26 @@ local function name_of(folder, pid, type, at_ms)
 end
 M.name_of = name_of
 
---- Why a process gives no dump, as an error; nil when it may.
-function M.unsupported(target)
+--- Why a process gives no dump of a type, as an error; nil when it may.
+---@param target TargetProcess
+---@param type string
+function M.unsupported(target, type)
   local runtime = target.endpoint and target.endpoint.runtime
-  if runtime ~= "Mono" then return nil end
-  return errors.not_supported(("Process %d runs on Mono, which writes no dumps. Take a core file from the host: gcore -o NAME %d.")
-    :format(target.pid, target.pid), {})
+  local ok, reason = able.able(target.pid, runtime)
+  if ok and (runtime ~= "NativeAot" or type == "Full") then return nil end
+  local steps = { hints.new("collect_thread_snapshot", "See its native stacks.", { processId = target.pid }) }
+  if ok then
+    reason = "NativeAOT writes full dumps only"
+    steps[1] = hints.new("collect_process_dump", "Ask for a full one.", { processId = target.pid, dumpType = "Full" })
+  end
+  return errors.not_supported(("Process %d gives no %s dump: %s."):format(target.pid, type, reason), steps)
 end
 
 -- createdump's failure in the words of the contract.
 local function failed(err, target)
   if err.kind ~= "IoError" and err.kind ~= "NotSupported" then return err end
   if target.endpoint and target.endpoint.runtime == "NativeAot" then
-    return errors.not_supported(("Process %d is a NativeAOT program, and its runtime wrote no dump. It can when createdump of a .NET "
-      .. "runtime pack lies beside the program; else take a core file from the host: gcore -o NAME %d."):format(target.pid, target.pid),
-      { hints.new("collect_thread_snapshot", "See its native stacks.", { processId = target.pid }) })
+    return errors.not_supported(("Process %d wrote no dump. %s."):format(target.pid, able.NATIVE_AOT:format(target.pid)), {})
   elseif err.kind == "IoError" then
     err.kind = tostring(err.message):find("[Pp]ermission denied") and "PermissionDenied" or "EndpointUnavailable"
     err.detail = "DumpFailed"

@@ -92,7 +92,7 @@ local function plan_of(ctx, args)
   local target
   target, err = resolve(ctx, args)
   if not target then return nil, nil, err end
-  err = write.unsupported(target)
+  err = write.unsupported(target, args.dumpType)
   if err then return nil, nil, err end
   local plan
   plan, err = write.plan(target, { type = args.dumpType, folder = folder })
@@ -128,6 +128,8 @@ end
 -- What a watch of counters may take when its threshold is crossed; its own parameter confirmDump was checked, and its risk approved.
 captures.announce("dump", {
   capture = function(ctx, target)
+    local unable = write.unsupported(target, "WithHeap")
+    if unable then return nil, unable end
     local plan, err = write.plan(target, { type = "WithHeap", folder = "" })
     if not plan then return nil, err end
     local written

@@ -126,7 +126,13 @@ local function runtime_flags(c, result, notes)
   c.canCollectCustomEventSource, c.canCollectProcessDump = started, result.runtime ~= "Unknown"
   c.canSampleCpu, c.canCollectGcDump = started and coreclr, started and coreclr
   if started and not coreclr then notes[#notes + 1] = "canCollectGcDump: only CoreCLR gives a heap dump over the diagnostics socket." end
-  if not c.canCollectProcessDump then notes[#notes + 1] = "canCollectProcessDump: the runtime is not known." end
+  if not c.canCollectProcessDump then
+    notes[#notes + 1] = "canCollectProcessDump: the runtime is not known."
+    return
+  end
+  local able, why = require("dumps.able").able(c.processId, result.runtime)
+  c.canCollectProcessDump = able
+  if why then notes[#notes + 1] = ("canCollectProcessDump: %s."):format(why) end
 end
 
 local function kernel_flags(c, facts, notes)

@@ -100,6 +100,7 @@ local function proc_of(self)
       }
     end),
     status = reader(self, "status", function(p) return { uid = p.uid, euid = p.uid, rss_bytes = p.rss, threads = p.threads or 10 } end),
+    environ = reader(self, "environ", function(p) return p.environ or {} end),
     smaps_rollup = reader(self, "smaps_rollup", function(p)
       if p.on_sample then p.on_sample(p, self.reads.smaps_rollup) end
       if p.no_rollup then return nil, failure("PermissionDenied", "cannot open smaps_rollup") end

@@ -1,0 +1,28 @@
+-- SPDX-License-Identifier: MIT
+-- able: whether the runtime of a process writes dumps. CoreCLR does. NativeAOT writes full ones, when it was told at its start that it may
+-- have to (seen on 10.0: else it answers E_FAIL, with a createdump beside it too). Mono never does.
+local M = {}
+
+M.NATIVE_AOT = "NativeAOT writes full dumps only, and only when it was started with DOTNET_DbgEnableMiniDump=1 and a createdump beside the "
+  .. "program (or in DOTNET_DbgCreateDumpToolPath); else take a core file from the host: gcore -o NAME %d"
+M.MONO = "Mono writes no dumps; take a core file from the host: gcore -o NAME %d"
+
+-- Whether it was started so that it writes dumps.
+local function prepared(pid)
+  for _, line in ipairs(require("lunette.proc").environ(pid) or {}) do
+    if line:find("^DOTNET_DbgEnableMiniDump=0*[1-9a-fA-F]") then return true end
+  end
+  return false
+end
+
+--- Whether a process writes dumps; why not.
+---@param pid integer
+---@param runtime string?   "CoreClr", "NativeAot", "Mono", else not known
+---@return boolean able, string? reason
+function M.able(pid, runtime)
+  if runtime == "Mono" then return false, M.MONO:format(pid) end
+  if runtime ~= "NativeAot" or prepared(pid) then return true end
+  return false, M.NATIVE_AOT:format(pid)
+end
+
+return M
