@@ -71,6 +71,9 @@ int luaopen_lunette_artifacts(lua_State *L);
 #ifdef LUNETTE_HAVE_OFFCPU
 int luaopen_lunette_offcpu(lua_State *L);
 #endif
+#ifdef LUNETTE_HAVE_HITS
+int luaopen_lunette_hits(lua_State *L);
+#endif
 #ifdef LUNETTE_HAVE_TRANSPORT
 int luaopen_lunette_http(lua_State *L);
 int luaopen_lunette_stdio(lua_State *L);
@@ -127,6 +130,9 @@ static const luaL_Reg HOST_FACES[] = {{"lunette.json", luaopen_lunette_json},
 #endif
 #ifdef LUNETTE_HAVE_OFFCPU
                                       {"lunette.offcpu", luaopen_lunette_offcpu},
+#endif
+#ifdef LUNETTE_HAVE_HITS
+                                      {"lunette.hits", luaopen_lunette_hits},
 #endif
 #ifdef LUNETTE_HAVE_TRANSPORT
                                       {"lunette.http", luaopen_lunette_http},

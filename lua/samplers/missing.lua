@@ -17,18 +17,6 @@ local function check_methods(args)
   return true
 end
 
-M.native_alloc = {
-  risk = { level = "high", target_impact = "moderate", data_exposure = "metadata", reason = "It puts probes into the C library." },
-  task = true, data_field = "nativeAlloc", payload = "NativeAllocSample",
-  missing = "this build puts no uprobes on malloc, calloc and realloc",
-}
-
-M.native_lock_contention = {
-  risk = { level = "high", target_impact = "moderate", data_exposure = "metadata", reason = "It puts probes into the C library." },
-  task = true, data_field = "nativeLockContention", payload = "NativeLockContentionSample",
-  missing = "this build puts no uprobes on pthread_mutex_lock and pthread_mutex_unlock",
-}
-
 M.method_params = {
   scopes = { "eventpipe", "sensitive-parameter-read" },
   risk = {

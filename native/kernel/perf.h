@@ -135,8 +135,8 @@ void perf_stop(perf_set *p);
  * Once a set. fn runs on this thread. A fault of epoll is the only error. */
 typedef void (*perf_record_fn)(void *arg, const perf_record *r);
 int perf_run(perf_set *p, int64_t until_ns, perf_record_fn fn, void *arg, err *e);
-/* The events that count only (period 0), summed over threads and CPUs, by index of the spec; scaled when the counter
- * had to be shared. False: none counted. Any time after perf_run. */
+/* How many events there were, sampled or not, summed over threads and CPUs, by index of the spec; scaled when the counter
+ * had to be shared. False: none counted. Any time but while perf_run runs; since perf_open. */
 bool perf_count(perf_set *p, uint32_t spec, uint64_t *value);
 
 typedef struct perf_stats {

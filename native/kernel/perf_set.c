@@ -276,7 +276,7 @@ bool perf_count(perf_set *p, uint32_t spec, uint64_t *value)
     double sum = 0;
     for (uint32_t i = 0; i < p->n_events; i++) {
         uint64_t v[3]; /* value, time enabled, time running */
-        if (p->events[i].spec != spec || !p->events[i].counts) continue;
+        if (p->events[i].spec != spec) continue;
         if (read(p->events[i].fd, v, sizeof v) != sizeof v || v[2] == 0) continue;
         sum += (double)v[0] * ((double)v[1] / (double)v[2]);
         any = true;

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* hits.c: one event a function; the frame of the function itself is left out of its stacks, so that the leaf is who
+ * calls. */
+#include "hits/hits.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "naming/naming.h"
+#include "offcpu/stacks.h"
+
+struct hits {
+    atomic_uint refs;
+    int pid;
+    uint64_t period;
+    up_probes *probes;
+    pthread_mutex_t lock; /* over the set's being there, which another thread may stop */
+    perf_set *set;
+    uw_space *space;
+    naming *names;
+    oc_stacks *stacks;        /* for what it remembers */
+    profile_builder *builder; /* borrowed: it holds a reference to this */
+    hits_stats stats;
+};
+
+static void take_sample(hits *h, const perf_record *r)
+{
+    uint64_t ips[OC_FRAMES_MAX];
+    uint32_t n = r->has_regs ? oc_stacks_user(h->stacks, h->space, r->tid, &r->regs, r->stack, ips) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        ips[i] &= ~OC_EXACT;
+    h->stats.samples++;
+    if (r->spec < h->stats.n_functions) h->stats.functions[r->spec].samples++;
+    profile_sample s = {.ips = ips + 1,
+                        .n = n > 1 ? n - 1 : 0,
+                        .thread = (uint32_t)r->tid,
+                        .time = r->time,
+                        .state = PROFILE_UNKNOWN,
+                        .samples = r->period ? r->period : 1};
+    if (!profile_add(h->builder, &s)) h->stats.dropped++;
+}
+
+static void take_map(hits *h, const perf_map *m)
+{
+    char open[4200];
+    int n = snprintf(open, sizeof open, "/proc/%d/root%.*s", h->pid, (int)m->path.n, (const char *)m->path.p);
+    uw_map x = {.start = m->start,
+                .end = m->start + m->size,
+                .file_offset = m->file_offset,
+                .executable = m->prot & 4,
+                .path = m->path,
+                .open = m->path.n && m->path.p[0] == '/' && n > 0 && (size_t)n < sizeof open ? open : NULL};
+    (void)uw_space_map(h->space, &x);
+}
+
+static void on_record(void *arg, const perf_record *r)
+{
+    hits *h = arg;
+    if (r->kind == PERF_SAMPLE && r->pid == h->pid)
+        take_sample(h, r);
+    else if (r->kind == PERF_MMAP && r->pid == h->pid)
+        take_map(h, &r->map);
+}
+
+static bool resolve(void *arg, uint64_t ip, int64_t time, profile_name *out)
+{
+    naming_name n;
+    const hits *h = arg;
+    if (!naming_find(h->names, ip, time, &n)) return false;
+    *out = (profile_name){.module = n.module, .method = n.method, .kernel = n.kind == NAMING_KERNEL};
+    return true;
+}
+
+static void let_go(void *arg) { hits_unref(arg); }
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static int open_events(hits *h, err *e)
+{
+    perf_spec specs[UP_PLACES_MAX];
+    uint32_t n = up_count(h->probes);
+    for (uint32_t i = 0; i < n; i++) {
+        specs[i] = up_spec(h->probes, i, h->period);
+        specs[i].take |= PERF_TAKE_USER;
+        specs[i].stack_bytes = HITS_STACK_BYTES;
+    }
+    perf_cfg p = {.pid = h->pid, .specs = specs, .n_specs = n, .tasks = true, .ring_bytes = HITS_RING_BYTES};
+    return perf_open(&p, &h->set, e);
+}
+
+static int open_probes(hits *h, const hits_cfg *cfg, err *e)
+{
+    up_place places[UP_PLACES_MAX];
+    uint32_t n = 0;
+    int rc = up_find(cfg->pid, cfg->functions, cfg->n_functions, places, &n, e);
+    if (rc == 0) rc = up_open(cfg->pid, places, n, cfg->way, &h->probes, e);
+    if (rc < 0) return rc;
+    h->stats.way = up_way_of(h->probes);
+    h->stats.n_functions = up_count(h->probes);
+    h->stats.left_out = n - h->stats.n_functions;
+    for (uint32_t i = 0; i < h->stats.n_functions; i++) {
+        h->stats.functions[i].function = places[i].function;
+        memcpy(h->stats.functions[i].library, places[i].library, sizeof places[i].library);
+    }
+    return open_events(h, e);
+}
+
+int hits_open(const hits_cfg *cfg, hits **out, err *e)
+{
+    BUG_IF(cfg->n_functions == 0 || cfg->n_functions > UP_PLACES_MAX || cfg->period == 0, e);
+    int64_t began = mono_ns();
+    uw_memory code = {uw_read_process, (void *)(intptr_t)cfg->pid};
+    hits *h = mem_calloc(1, sizeof *h);
+    if (!h) return err_set(e, ERR_NO_MEMORY, "no memory for the calls of process %d", cfg->pid);
+    atomic_init(&h->refs, 1);
+    pthread_mutex_init(&h->lock, NULL);
+    h->pid = cfg->pid;
+    h->period = cfg->period;
+    h->builder = cfg->builder;
+    h->stacks = oc_stacks_new();
+    h->space = uw_space_new(&code);
+    h->names = h->space ? naming_new(h->space, cfg->pid) : NULL;
+    int rc = h->stacks && h->names ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for the calls of process %d", cfg->pid);
+    if (rc == 0) rc = open_probes(h, cfg, e);
+    if (rc == 0) rc = uw_space_load(h->space, cfg->pid, e); /* later than the events, so that no map is missed */
+    if (rc < 0) {
+        hits_unref(h);
+        return rc;
+    }
+    h->stats.open_ns = mono_ns() - began;
+    profile_own_resolver(h->builder, resolve, hits_ref(h), let_go);
+    *out = h;
+    return 0;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+int hits_run(hits *h, int64_t until_ns, err *e)
+{
+    uint64_t before[UP_PLACES_MAX] = {0};
+    oc_stacks_stats st;
+    for (uint32_t i = 0; i < h->stats.n_functions; i++)
+        (void)perf_count(h->set, i, &before[i]);
+    int rc = perf_run(h->set, until_ns, on_record, h, e);
+    perf_stats_of(h->set, &h->stats.perf);
+    for (uint32_t i = 0; i < h->stats.n_functions; i++) {
+        uint64_t now = 0;
+        if (perf_count(h->set, i, &now) && now > before[i]) h->stats.functions[i].calls = now - before[i];
+        h->stats.calls += h->stats.functions[i].calls;
+    }
+    oc_stacks_stats_of(h->stacks, &st);
+    h->stats.broken = st.lost + st.cut;
+    (void)naming_jit_map(h->names); /* while the process is there */
+    if (h->stats.way == UP_PERF) return rc; /* they are disabled, and closing them is for whoever lets go last */
+    int64_t began = mono_ns();
+    pthread_mutex_lock(&h->lock);
+    perf_set *set = h->set;
+    h->set = NULL;
+    pthread_mutex_unlock(&h->lock);
+    perf_close(set); /* the program is free of the probes from here on */
+    up_close(h->probes);
+    h->probes = NULL;
+    h->stats.close_ns = mono_ns() - began;
+    return rc;
+}
+
+void hits_stop(hits *h)
+{
+    pthread_mutex_lock(&h->lock);
+    if (h->set) perf_stop(h->set);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void hits_stats_of(const hits *h, hits_stats *out) { *out = h->stats; }
+
+hits *hits_ref(hits *h)
+{
+    atomic_fetch_add(&h->refs, 1);
+    return h;
+}
+
+void hits_unref(hits *h)
+{
+    if (!h || atomic_fetch_sub(&h->refs, 1) != 1) return;
+    perf_close(h->set);
+    up_close(h->probes);
+    naming_free(h->names);
+    uw_space_free(h->space);
+    oc_stacks_free(h->stacks);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* hits_lua.c: the Lua face `lunette.hits`: calls of native functions into a builder of lunette.profile. Opening and the
+ * window run on a worker thread. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "hits/hits.h"
+#include "host/host.h"
+#include "kernel/proc_push_lua.h"
+#include "profile/profile_lua.h"
+
+#define HITS_TYPE "lunette.hits"
+enum { NAME_BYTES = 96 };
+
+typedef struct job {
+    hits *h; /* a reference; opening: NULL until it is open */
+    hits_cfg cfg;
+    char names[UP_PLACES_MAX][NAME_BYTES], way[NAME_BYTES];
+    const char *functions[UP_PLACES_MAX];
+    bool opening;
+    int64_t until;
+    int rc;
+    err e;
+    future *f;
+} job;
+
+typedef struct session_ud {
+    hits *h; /* NULL: closed */
+    bool ran, ended;
+    char names[UP_PLACES_MAX][NAME_BYTES];
+} session_ud;
+
+static void unref_work(void *h) { hits_unref(h); }
+static void unref_done(void *h) { (void)h; }
+/* Closing probes can take a while. */
+static void let_go(loop *l, hits *h)
+{
+    if (h && !loop_work(l, unref_work, unref_done, h)) hits_unref(h);
+}
+
+static void job_free(void *p)
+{
+    job *j = p;
+    hits_unref(j->h);
+    if (j->cfg.builder) profile_builder_unref(j->cfg.builder);
+    free(j);
+}
+
+static void job_work(void *p)
+{
+    job *j = p;
+    j->rc = j->opening ? hits_open(&j->cfg, &j->h, &j->e) : hits_run(j->h, j->until, &j->e);
+}
+
+static void job_done(void *p)
+{
+    job *j = p;
+    future *f = j->f;
+    j->f = NULL;
+    future_resolve(f, j, job_free);
+    future_unref(f);
+}
+
+static void stop_job(void *p)
+{
+    job *j = p;
+    if (!j->opening) hits_stop(j->h);
+}
+
+/* Takes the job, also when it throws. */
+static int run(lua_State *L, job *j, host_push_fn push)
+{
+    future *f = future_new(host_loop(L), stop_job, j);
+    if (f) j->f = future_ref(f);
+    if (!f || !loop_work(host_loop(L), job_work, job_done, j)) {
+        future_unref(j->f);
+        future_unref(f);
+        job_free(j);
+        return luaL_error(L, "not enough memory");
+    }
+    return host_await(L, f, -1, push, NULL);
+}
+
+static int push_opened(lua_State *L, future *f, void *arg)
+{
+    (void)arg;
+    session_ud *u = lua_newuserdatauv(L, sizeof *u, 0); // session
+    *u = (session_ud){0};
+    luaL_setmetatable(L, HITS_TYPE);
+    job *j = future_take(f);
+    err e = j->e;
+    u->h = j->h;
+    j->h = NULL;
+    memcpy(u->names, j->names, sizeof u->names);
+    job_free(j);
+    return u->h ? 1 : host_push_err(L, &e);
+}
+
+/* The list of names at index -1 into the job. */
+static void read_names(lua_State *L, job *j)
+{
+    luaL_checktype(L, -1, LUA_TTABLE);
+    lua_Integer n = luaL_len(L, -1);
+    if (n < 1 || n > (lua_Integer)UP_PLACES_MAX) luaL_error(L, "hits.open: 1 to %d functions", (int)UP_PLACES_MAX);
+    for (lua_Integer i = 0; i < n; i++) {
+        lua_geti(L, -1, i + 1); // functions name
+        size_t len;
+        const char *name = luaL_checklstring(L, -1, &len);
+        if (len >= NAME_BYTES) luaL_error(L, "hits.open: a name is too long");
+        memcpy(j->names[i], name, len + 1);
+        lua_pop(L, 1);
+    }
+    j->cfg.n_functions = (uint32_t)n;
+}
+
+/* hits.open{pid=, builder=, functions=, period=, way=} */
+static int l_open(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    job *read = host_box(L, sizeof *read); // box
+    *read = (job){.opening = true};
+    lua_getfield(L, 1, "pid");
+    lua_Integer pid = luaL_checkinteger(L, -1);
+    luaL_argcheck(L, pid > 0 && pid <= INT32_MAX, 1, "no process id");
+    lua_getfield(L, 1, "period");
+    lua_Integer period = luaL_optinteger(L, -1, 1);
+    luaL_argcheck(L, period > 0, 1, "period is above 0");
+    lua_getfield(L, 1, "way");
+    size_t n;
+    const char *way = luaL_optlstring(L, -1, "", &n);
+    luaL_argcheck(L, n < NAME_BYTES, 1, "way is too long");
+    memcpy(read->way, way, n + 1);
+    lua_getfield(L, 1, "functions");
+    read_names(L, read);
+    lua_getfield(L, 1, "builder");
+    profile_builder *b = profile_lua__builder(L, -1);
+    job *j = mem_alloc(sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    *j = *read;
+    for (size_t i = 0; i < UP_PLACES_MAX; i++)
+        j->functions[i] = j->names[i];
+    j->cfg.pid = (int)pid;
+    j->cfg.period = (uint64_t)period;
+    j->cfg.functions = j->functions;
+    j->cfg.way = j->way[0] ? j->way : NULL;
+    j->cfg.builder = profile_builder_ref(b);
+    return run(L, j, push_opened);
+}
+
+static session_ud *check(lua_State *L)
+{
+    session_ud *u = luaL_checkudata(L, 1, HITS_TYPE);
+    if (!u->h) luaL_argerror(L, 1, "the session is closed");
+    return u;
+}
+
+static int push_ran(lua_State *L, future *f, void *arg)
+{
+    (void)arg;
+    session_ud *u = luaL_checkudata(L, 1, HITS_TYPE);
+    job *j = future_take(f);
+    err e = j->e;
+    int rc = j->rc;
+    job_free(j);
+    u->ended = true;
+    if (rc < 0) return host_push_err(L, &e);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+/* session:run(ms) */
+static int l_run(lua_State *L)
+{
+    session_ud *u = check(L);
+    lua_Integer ms = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, !u->ran, 1, "it has run");
+    job *j = mem_calloc(1, sizeof *j);
+    if (!j) return luaL_error(L, "not enough memory");
+    u->ran = true;
+    j->h = hits_ref(u->h);
+    j->until = deadline_in_ms(ms);
+    return run(L, j, push_ran);
+}
+
+static int l_close(lua_State *L)
+{
+    session_ud *u = luaL_checkudata(L, 1, HITS_TYPE);
+    hits *h = u->h;
+    u->h = NULL;
+    if (h && u->ran && !u->ended) hits_stop(h);
+    let_go(host_loop(L), h);
+    return 0;
+}
+
+static void push_function(lua_State *L, const session_ud *u, const hits_function *f)
+{
+    lua_createtable(L, 0, 4); // function
+    pl__set_text(L, "name", u->names[f->function]);
+    pl__set_text(L, "library", f->library);
+    pl__set_int(L, "calls", (int64_t)f->calls);
+    pl__set_int(L, "samples", (int64_t)f->samples);
+}
+
+/* session:stats() */
+static int l_stats(lua_State *L)
+{
+    hits_stats s;
+    session_ud *u = check(L);
+    if (!u->ended) return 0;
+    hits_stats_of(u->h, &s);
+    lua_createtable(L, 0, 16);                 // stats
+    lua_createtable(L, (int)s.n_functions, 0); // stats functions
+    for (uint32_t i = 0; i < s.n_functions; i++) {
+        push_function(L, u, &s.functions[i]); // stats functions function
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, "functions");
+    pl__set_text(L, "way", up_way_name(s.way));
+    pl__set_int(L, "left_out", s.left_out);
+    pl__set_int(L, "calls", (int64_t)s.calls);
+    pl__set_int(L, "samples", (int64_t)s.samples);
+    pl__set_int(L, "broken", (int64_t)s.broken);
+    pl__set_int(L, "dropped", (int64_t)s.dropped);
+    pl__set_int(L, "lost", (int64_t)s.perf.lost);
+    pl__set_int(L, "threads_missing", s.perf.threads_missing);
+    pl__set_int(L, "descriptors", s.perf.fds);
+    pl__set_bool(L, "target_ended", s.perf.target_ended);
+    lua_pushnumber(L, (double)(s.perf.end_ns - s.perf.begin_ns) / 1e6);
+    lua_setfield(L, -2, "elapsed_ms");
+    lua_pushnumber(L, (double)s.open_ns / 1e6);
+    lua_setfield(L, -2, "open_ms");
+    lua_pushnumber(L, (double)s.close_ns / 1e6);
+    lua_setfield(L, -2, "close_ms");
+    return 1;
+}
+
+int luaopen_lunette_hits(lua_State *L);
+int luaopen_lunette_hits(lua_State *L)
+{
+    static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"run", l_run}, {"stats", l_stats}, {"close", l_close}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", l_open}, {NULL, NULL}};
+    luaL_newmetatable(L, HITS_TYPE); // meta
+    luaL_setfuncs(L, meta, 0);
+    luaL_newlib(L, methods); // meta methods
+    lua_setfield(L, -2, "__index");
+    lua_pop(L, 1);
+    luaL_newlib(L, functions);
+    return 1;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* uprobe.c: the three ways to watch a place. */
+#include "kernel/uprobe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernel/kernel.h"
+#include "kernel/kn_internal.h"
+
+enum { BREAKPOINTS = 4, GROUP_BYTES = 64, LINE_BYTES = 1024 };
+
+struct up_probes {
+    int pid;
+    up_way way;
+    up_place *places;
+    uint32_t n;
+    unsigned serial;         /* of this set, among those of this process */
+    char group[GROUP_BYTES]; /* of our events in tracefs; "": none were made */
+    uint32_t made;           /* of them */
+    uint32_t ids[UP_PLACES_MAX];
+};
+
+const char *up_way_name(up_way w)
+{
+    static const char *const names[] = {"tracefs-uprobe", "perf-uprobe", "hardware-breakpoint"};
+    return names[w];
+}
+
+/* ---- tracefs ----------------------------------------------------------------------------------------------------- */
+
+static atomic_uint serials;
+
+static bool events_path(const char *root, char *out, size_t size)
+{
+    kn_host h;
+    kn_host_of(root, NULL, &h);
+    if (!h.tracefs[0]) return false;
+    int n = snprintf(out, size, "%s%s/uprobe_events", root, h.tracefs);
+    return n > 0 && (size_t)n < size;
+}
+
+/* One command a write, as the kernel wants it. 0 or an errno. */
+static int command(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (fd < 0) return errno;
+    ssize_t n = write(fd, text, strlen(text));
+    int sys = n < 0 ? errno : 0;
+    close(fd);
+    return sys;
+}
+
+static uint64_t start_of(const char *root, int pid)
+{
+    kn_stat s;
+    return kn_stat_of(root, pid, &s, NULL) < 0 || s.state == 'Z' || s.state == 'X' ? 0 : s.start_time;
+}
+
+static bool is_alive(void *root, int pid, uint64_t start) { return start_of(root, pid) == start; }
+
+bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), void *arg, char *out, size_t size)
+{
+    char text[LINE_BYTES], name[128];
+    int pid, at = 0;
+    unsigned long long start;
+    if (!kn__copy(line, text, sizeof text)) return false;
+    if (sscanf(text, "%*[pr]:" UP_GROUP "_%d_%llu/%127[A-Za-z0-9_]%n", &pid, &start, name, &at) < 3 || !at)
+        return false;
+    if (alive(arg, pid, start)) return false;
+    int n = snprintf(out, size, "-:" UP_GROUP "_%d_%llu/%s", pid, start, name);
+    return n > 0 && (size_t)n < size;
+}
+
+uint32_t up_sweep(const char *root)
+{
+    char path[KN_PATH_MAX], remove[256];
+    buf b;
+    uint32_t n = 0;
+    slice line;
+    buf_init(&b, 0);
+    if (events_path(root, path, sizeof path) && kn_read("", path, KN_ENVIRON_MAX, &b, NULL) >= 0)
+        for (slice rest = buf_view(&b); kn__line(&rest, &line);)
+            if (up_is_stale(line, is_alive, (void *)(uintptr_t)root, remove, sizeof remove) &&
+                command(path, remove) == 0)
+                n++;
+    buf_fini(&b);
+    return n;
+}
+
+static void remove_events(up_probes *p)
+{
+    char path[KN_PATH_MAX], text[128];
+    if (!p->group[0] || !events_path("", path, sizeof path)) return;
+    for (uint32_t i = 0; i < p->made; i++) {
+        snprintf(text, sizeof text, "-:%s/s%up%u", p->group, p->serial, i);
+        (void)command(path, text);
+    }
+    p->made = 0;
+}
+
+static int read_id(const up_probes *p, const char *events, uint32_t i, uint32_t *out)
+{
+    char path[KN_PATH_MAX];
+    int64_t id = 0;
+    int cut = (int)(strlen(events) - strlen("/uprobe_events"));
+    snprintf(path, sizeof path, "%.*s/events/%s/s%up%u/id", cut, events, p->group, p->serial, i);
+    if (kn_read_num("", path, &id, NULL) < 0) return -1;
+    *out = (uint32_t)id;
+    return 0;
+}
+
+/* Makes an event for each place; all or none. */
+static bool make_events(up_probes *p)
+{
+
+    char path[KN_PATH_MAX], text[UP_PATH_MAX + 128];
+    if (!events_path("", path, sizeof path) || access(path, W_OK) != 0) return false;
+    (void)up_sweep("");
+    p->serial = atomic_fetch_add(&serials, 1);
+    snprintf(p->group, sizeof p->group, UP_GROUP "_%d_%llu", (int)getpid(), (unsigned long long)start_of("", getpid()));
+    for (uint32_t i = 0; i < p->n; i++) {
+        snprintf(text, sizeof text, "p:%s/s%up%u %s:0x%llx", p->group, p->serial, i, p->places[i].path,
+                 (unsigned long long)p->places[i].offset);
+        if (command(path, text) != 0) break;
+        p->made = i + 1;
+        if (read_id(p, path, i, &p->ids[i]) < 0) break;
+        if (i + 1 == p->n) return true;
+    }
+    remove_events(p);
+    return false;
+}
+
+/* ---- the other two ----------------------------------------------------------------------------------------------- */
+
+/* Opens the event on one thread and closes it. 0 or an errno. */
+static int try(const perf_spec *s, int pid)
+{
+    struct perf_event_attr a = {.type = s->type,
+                                .size = sizeof a,
+                                .config = s->config,
+                                .config1 = s->config1,
+                                .config2 = s->config2,
+                                .bp_type = s->bp_type,
+                                .sample_period = 1,
+                                .disabled = 1,
+                                .exclude_kernel = 1,
+                                .exclude_hv = 1};
+    long fd = syscall(SYS_perf_event_open, &a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) return errno;
+    close((int)fd);
+    return 0;
+}
+
+static int try_perf(const up_probes *p, err *e)
+{
+    perf_spec s;
+    int rc = perf_uprobe(p->places[0].path, p->places[0].offset, false, 1, &s, e);
+    if (rc < 0) return rc;
+    int sys = try(&s, p->pid);
+    return sys ? perf_explain("", &s, p->pid, sys, e) : 0;
+}
+
+static bool try_breakpoint(const up_probes *p)
+{
+    perf_spec s = perf_breakpoint(p->places[0].address, 1);
+    return try(&s, p->pid) == 0;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+static bool is_way(const char *only, up_way w) { return !only || strcmp(only, up_way_name(w)) == 0; }
+
+static bool choose(up_probes *p, const char *only, err *e)
+{
+    err first = {0};
+    if (is_way(only, UP_TRACEFS) && make_events(p)) {
+        p->way = UP_TRACEFS;
+        return true;
+    }
+    if (is_way(only, UP_PERF) && try_perf(p, &first) == 0) {
+        p->way = UP_PERF;
+        return true;
+    }
+    if (is_way(only, UP_BREAKPOINT) && try_breakpoint(p)) {
+        p->way = UP_BREAKPOINT;
+        if (p->n > BREAKPOINTS) p->n = BREAKPOINTS;
+        return true;
+    }
+    if (first.kind == ERR_NONE)
+        (void)err_set(&first, ERR_NOT_SUPPORTED, "no way to put probes on functions is open here");
+    if (e && e->kind == ERR_NONE) *e = first;
+    return false;
+}
+
+int up_open(int pid, const up_place *places, uint32_t n, const char *only, up_probes **out, err *e)
+{
+    BUG_IF(n == 0 || n > UP_PLACES_MAX, e);
+    up_probes *p = mem_calloc(1, sizeof *p);
+    if (p) p->places = mem_calloc(n, sizeof *places);
+    if (!p || !p->places) {
+        free(p);
+        return err_set(e, ERR_NO_MEMORY, "no memory for probes");
+    }
+    memcpy(p->places, places, n * sizeof *places);
+    p->pid = pid;
+    p->n = n;
+    if (choose(p, only, e)) {
+        *out = p;
+        return 0;
+    }
+    up_close(p);
+    return -(int)(e ? e->kind : ERR_NOT_SUPPORTED);
+}
+
+up_way up_way_of(const up_probes *p) { return p->way; }
+uint32_t up_count(const up_probes *p) { return p->n; }
+
+perf_spec up_spec(const up_probes *p, uint32_t place, uint64_t period)
+{
+    perf_spec s = {0};
+    err ignored = {0};
+    switch (p->way) {
+    case UP_PERF: (void)perf_uprobe(p->places[place].path, p->places[place].offset, false, period, &s, &ignored); break;
+    case UP_TRACEFS:
+        s = perf_tracepoint(p->ids[place], period);
+        s.take = 0;
+        s.what = "a uprobe of tracefs";
+        break;
+    case UP_BREAKPOINT:
+        s = perf_breakpoint(p->places[place].address, period);
+        s.no_kernel = true;
+        break;
+    }
+    return s;
+}
+
+void up_close(up_probes *p)
+{
+    if (!p) return;
+    remove_events(p);
+    free(p->places);
+    free(p);
+}
