@@ -23,6 +23,7 @@ local hits = {}
 ---@field dropped integer
 ---@field lost integer          records that found no room in the kernel's ring
 ---@field threads_missing integer
+---@field throttled integer     times that the kernel held the probes back, since there were too many stacks
 ---@field descriptors integer
 ---@field target_ended boolean
 ---@field elapsed_ms number

@@ -24,6 +24,10 @@ local function loss_notes(stats, notes)
     notes[#notes + 1] = ("RecordsLost: the kernel could not deliver %d stacks; the number of calls is right, their distribution is of the "
       .. "others."):format(stats.lost)
   end
+  if stats.throttled > 0 then
+    notes[#notes + 1] = ("Throttled: the kernel held back the stacks %d times (kernel.perf_event_max_sample_rate). A larger period avoids "
+      .. "it."):format(stats.throttled)
+  end
   if stats.dropped > 0 then
     notes[#notes + 1] = ("SamplesDropped: the stacks of %d calls found no room; they are in <root> only."):format(stats.dropped)
   end
@@ -40,6 +44,10 @@ local function way_notes(stats, spec, notes)
   if stats.way == "hardware-breakpoint" then
     notes[#notes + 1] = "Breakpoints: uprobes are not to be had here, so the functions are watched by hardware breakpoints"
       .. (stats.left_out > 0 and (", of which a processor has four: %d functions are not watched."):format(stats.left_out) or ".")
+  end
+  if stats.way == "perf-uprobe" then
+    notes[#notes + 1] = "LaterThreads: the tracing files are not writable here, so the probes are perf's own, which threads that start "
+      .. "within the window do not inherit: their calls are missing."
   end
   local sampled = stats.samples * spec.period
   if stats.calls > sampled and stats.calls - sampled > stats.calls // 100 then

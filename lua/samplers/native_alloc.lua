@@ -42,7 +42,7 @@ return collector.branch {
   tool = "collect_sample", kind = "native-alloc", handle = "native-alloc-sample", data_field = "nativeAlloc", payload = "NativeAllocSample",
   description = "Who calls malloc and its like, by probes: calls, no bytes.",
   risk = { level = "high", target_impact = "moderate", data_exposure = "metadata",
-    reason = "It puts probes on the allocator: each call takes a microsecond or two longer for the window." },
+    reason = "It puts probes on the allocator: each call takes some microseconds longer for the window." },
   check = function(args)
     args.topN = args.topN or TOP
     return true

@@ -49,7 +49,7 @@ return collector.branch {
   payload = "NativeLockContentionSample",
   description = "Who calls pthread_mutex_lock and its like, by probes: calls, not waits.",
   risk = { level = "high", target_impact = "moderate", data_exposure = "metadata",
-    reason = "It puts probes on mutexes: each call takes a microsecond or two longer for the window." },
+    reason = "It puts probes on mutexes: each call takes some microseconds longer for the window." },
   check = function(args)
     args.topN = args.topN or TOP
     return true

@@ -16,6 +16,7 @@ struct hits {
     atomic_uint refs;
     int pid;
     uint64_t period;
+    bool counted_apart; /* event n + i counts what event i samples */
     up_probes *probes;
     pthread_mutex_t lock; /* over the set's being there, which another thread may stop */
     perf_set *set;
@@ -80,13 +81,17 @@ static void let_go(void *arg) { hits_unref(arg); }
 
 static int open_events(hits *h, err *e)
 {
-    perf_spec specs[UP_PLACES_MAX];
+    perf_spec specs[2 * UP_PLACES_MAX];
     uint32_t n = up_count(h->probes);
+    /* What samples is held back when there is too much of it, and does not count meanwhile. */
+    h->counted_apart = h->stats.way == UP_TRACEFS;
     for (uint32_t i = 0; i < n; i++) {
         specs[i] = up_spec(h->probes, i, h->period);
         specs[i].take |= PERF_TAKE_USER;
         specs[i].stack_bytes = HITS_STACK_BYTES;
+        if (h->counted_apart) specs[n + i] = up_spec(h->probes, i, 0);
     }
+    if (h->counted_apart) n *= 2;
     perf_cfg p = {.pid = h->pid, .specs = specs, .n_specs = n, .tasks = true, .ring_bytes = HITS_RING_BYTES};
     return perf_open(&p, &h->set, e);
 }
@@ -115,6 +120,7 @@ int hits_open(const hits_cfg *cfg, hits **out, err *e)
     uw_memory code = {uw_read_process, (void *)(intptr_t)cfg->pid};
     hits *h = mem_calloc(1, sizeof *h);
     if (!h) return err_set(e, ERR_NO_MEMORY, "no memory for the calls of process %d", cfg->pid);
+    _Static_assert(2 * UP_PLACES_MAX <= PERF_SPECS_MAX, "one that samples and one that counts");
     atomic_init(&h->refs, 1);
     pthread_mutex_init(&h->lock, NULL);
     h->pid = cfg->pid;
@@ -142,18 +148,19 @@ int hits_run(hits *h, int64_t until_ns, err *e)
 {
     uint64_t before[UP_PLACES_MAX] = {0};
     oc_stacks_stats st;
+    uint32_t first = h->counted_apart ? h->stats.n_functions : 0;
     for (uint32_t i = 0; i < h->stats.n_functions; i++)
-        (void)perf_count(h->set, i, &before[i]);
+        (void)perf_count(h->set, first + i, &before[i]);
     int rc = perf_run(h->set, until_ns, on_record, h, e);
     perf_stats_of(h->set, &h->stats.perf);
     for (uint32_t i = 0; i < h->stats.n_functions; i++) {
         uint64_t now = 0;
-        if (perf_count(h->set, i, &now) && now > before[i]) h->stats.functions[i].calls = now - before[i];
+        if (perf_count(h->set, first + i, &now) && now > before[i]) h->stats.functions[i].calls = now - before[i];
         h->stats.calls += h->stats.functions[i].calls;
     }
     oc_stacks_stats_of(h->stacks, &st);
     h->stats.broken = st.lost + st.cut;
-    (void)naming_jit_map(h->names); /* while the process is there */
+    (void)naming_jit_map(h->names);         /* while the process is there */
     if (h->stats.way == UP_PERF) return rc; /* they are disabled, and closing them is for whoever lets go last */
     int64_t began = mono_ns();
     pthread_mutex_lock(&h->lock);

@@ -13,8 +13,8 @@
 #include "kernel/uprobe.h"
 #include "profile/profile.h"
 
-#define HITS_STACK_BYTES 16384u /* of each sample's user stack */
-#define HITS_RING_BYTES  ((size_t)8 << 20)
+#define HITS_STACK_BYTES 8192u /* of each sample's user stack */
+#define HITS_RING_BYTES  ((size_t)16 << 20)
 
 typedef struct hits_cfg {
     int pid;

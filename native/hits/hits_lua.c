@@ -223,6 +223,7 @@ static int l_stats(lua_State *L)
     pl__set_int(L, "dropped", (int64_t)s.dropped);
     pl__set_int(L, "lost", (int64_t)s.perf.lost);
     pl__set_int(L, "threads_missing", s.perf.threads_missing);
+    pl__set_int(L, "throttled", (int64_t)s.perf.throttled);
     pl__set_int(L, "descriptors", s.perf.fds);
     pl__set_bool(L, "target_ended", s.perf.target_ended);
     lua_pushnumber(L, (double)(s.perf.end_ns - s.perf.begin_ns) / 1e6);

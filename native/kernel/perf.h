@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "unwind/uw.h"
 
-#define PERF_SPECS_MAX       8u
+#define PERF_SPECS_MAX       16u
 #define PERF_THREADS_MAX     8192u
 #define PERF_FDS_MAX         65536u            /* descriptors of one set: threads times CPUs times specs */
 #define PERF_RING_BYTES      ((size_t)4 << 20) /* of each CPU; halved while the kernel refuses it */
@@ -56,7 +56,8 @@ perf_spec perf_software(uint64_t config, uint64_t period); /* PERF_COUNT_SW_… 
 perf_spec perf_hardware(uint64_t config, uint64_t period); /* PERF_COUNT_HW_… */
 /* An instruction of the process, by address; at most four at a time on x86. */
 perf_spec perf_breakpoint(uint64_t address, uint64_t period);
-/* A probe on an offset of a file by the kernel's uprobe PMU: gone with its descriptor, nothing stays in tracefs. */
+/* A probe on an offset of a file by the kernel's uprobe PMU: gone with its descriptor, nothing stays in tracefs. Threads
+ * that start later are not watched: they cannot inherit it. */
 int perf_uprobe(const char *path, uint64_t file_offset, bool at_return, uint64_t period, perf_spec *out, err *e);
 
 typedef struct perf_cfg {
@@ -115,6 +116,7 @@ typedef struct perf_record {
 /* What the fields of a record's kind are laid out by; for perf_decode only. */
 typedef struct perf_layout {
     uint64_t sample_type, user_regs;
+    uint64_t period; /* of each sample, where it does not tell */
     uint32_t spec;
 } perf_layout;
 /* Reads one record with its header. layout_of finds the layout by the event's id, NULL: unknown. False: damaged. */

@@ -87,9 +87,18 @@ int perf_uprobe(const char *path, uint64_t file_offset, bool at_return, uint64_t
     return 0;
 }
 
+/* Of software events that are to tell their period the kernel samples every one, whatever the period
+ * (kernel/events/core.c, perf_swevent_event): then it is not asked for, being the same for all. */
+static bool tells_period(const perf_spec *s)
+{
+    return s->period <= 1 || s->type == PERF_TYPE_HARDWARE || s->type == PERF_TYPE_HW_CACHE ||
+           s->type == PERF_TYPE_RAW || (s->type == PERF_TYPE_SOFTWARE && s->config <= PERF_COUNT_SW_TASK_CLOCK);
+}
+
 static uint64_t sample_type(const perf_spec *s)
 {
     uint64_t t = PERF__COMMON;
+    if (tells_period(s)) t |= PERF_SAMPLE_PERIOD;
     if (s->take & (PERF_TAKE_KERNEL_CHAIN | PERF_TAKE_USER_CHAIN)) t |= PERF_SAMPLE_CALLCHAIN;
     if (s->take & PERF_TAKE_USER) t |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
     if (s->take & PERF_TAKE_RAW) t |= PERF_SAMPLE_RAW;
@@ -109,7 +118,9 @@ void perf__attr(const perf_spec *s, bool tasks, size_t ring_bytes, struct perf_e
         .sample_period = s->period,
         .sample_type = sample_type(s),
         .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-        .inherit = !s->machine,
+        /* A uprobe of perf's own is made anew for each thread that inherits it, from the path's address in our memory,
+         * which is none in that of the target: its clone(2) would fail (Linux 6.18). */
+        .inherit = !s->machine && !s->path,
         .exclude_kernel = s->no_kernel,
         .exclude_hv = 1,
         .exclude_callchain_kernel = !(s->take & PERF_TAKE_KERNEL_CHAIN),

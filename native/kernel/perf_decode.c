@@ -75,7 +75,7 @@ static bool read_sample(cursor *c, perf_layout_fn layout_of, void *arg, perf_rec
     if (l->sample_type & PERF_SAMPLE_ADDR) out->addr = cursor_u64(c);
     out->cpu = cursor_u32(c);
     cursor_skip(c, 4);
-    out->period = cursor_u64(c);
+    out->period = l->sample_type & PERF_SAMPLE_PERIOD ? cursor_u64(c) : l->period;
     if (l->sample_type & PERF_SAMPLE_CALLCHAIN) read_chain(c, out);
     if (l->sample_type & PERF_SAMPLE_RAW) out->raw = cursor_bytes(c, cursor_u32(c));
     if (l->sample_type & PERF_SAMPLE_REGS_USER) read_regs(c, l->user_regs, out);

@@ -9,9 +9,7 @@
 
 /* Every event has these, so that the time of any record lies at a known place: of a sample behind id, ip, pid and tid;
  * of all others in the last 32 bytes (pid and tid, time, CPU, id). */
-#define PERF__COMMON                                                                                                   \
-    (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |                  \
-     PERF_SAMPLE_PERIOD)
+#define PERF__COMMON     (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
 #define PERF__TRAILER    32u
 #define PERF__RECORD_MAX 65536u
 

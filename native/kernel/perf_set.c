@@ -185,8 +185,10 @@ static void add_kind(perf_set *p, const perf_spec *s, bool tasks)
     k->spec = *s;
     k->tracks = tasks;
     perf__attr(s, tasks, p->stats.ring_bytes, &k->attr);
-    k->layout =
-        (perf_layout){.sample_type = k->attr.sample_type, .user_regs = k->attr.sample_regs_user, .spec = p->n_kinds};
+    k->layout = (perf_layout){.sample_type = k->attr.sample_type,
+                              .user_regs = k->attr.sample_regs_user,
+                              .period = s->period,
+                              .spec = p->n_kinds};
     p->n_kinds++;
 }
 
@@ -270,17 +272,30 @@ void perf_stop(perf_set *p)
 
 void perf_stats_of(const perf_set *p, perf_stats *out) { *out = p->stats; }
 
+/* Counters of the processor may have to share it. */
+static bool may_share(uint32_t type)
+{
+    return type != PERF_TYPE_SOFTWARE && type != PERF_TYPE_TRACEPOINT && type <= PERF_TYPE_RAW;
+}
+
 bool perf_count(perf_set *p, uint32_t spec, uint64_t *value)
 {
     bool any = false;
-    double sum = 0;
+    uint64_t sum = 0;
+    double enabled = 0, running = 0;
     for (uint32_t i = 0; i < p->n_events; i++) {
         uint64_t v[3]; /* value, time enabled, time running */
         if (p->events[i].spec != spec) continue;
-        if (read(p->events[i].fd, v, sizeof v) != sizeof v || v[2] == 0) continue;
-        sum += (double)v[0] * ((double)v[1] / (double)v[2]);
+        if (read(p->events[i].fd, v, sizeof v) != sizeof v) continue;
+        sum += v[0];
+        enabled += (double)v[1];
+        running += (double)v[2];
         any = true;
     }
-    if (any) *value = (uint64_t)sum;
-    return any;
+    if (!any) return false;
+    *value = sum;
+    /* Each thread has one event a CPU: enabled while the thread runs anywhere, running while it runs there. */
+    double share = p->n_rings && running > 0 ? running / (enabled / p->n_rings) : 1;
+    if (may_share(p->kinds[spec].spec.type) && share > 0 && share < 0.999) *value = (uint64_t)((double)sum / share);
+    return true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* uprobe.h: probes on functions of a process's native libraries: where a function lies, and how it is watched there.
- * Three ways, the first that works. A uprobe by the file uprobe_events of tracefs: one for all threads and CPUs; up_close
- * removes it, and what a process of ours left behind that was killed the next one removes. A uprobe by perf_event_open
- * alone, of which nothing can stay; but the kernel makes one of each event, so that a call is handled once a thread and
- * CPU, and takes its time to remove them: 80 of them took 7.3 s to close (Linux 6.18), against 0.4 s of the first way. A
- * hardware breakpoint, of which a processor has four. Formats: man perf_event_open(2);
- * Documentation/trace/uprobetracer.rst.
+ * Three ways, the first that works. A uprobe by the file uprobe_events of tracefs: one for all threads and CPUs;
+ * up_close removes it, and what a process of ours left behind that was killed the next one removes. A uprobe by
+ * perf_event_open alone, of which nothing can stay; but threads that start later cannot inherit it, the kernel makes
+ * one of each event, so that a call is handled once a thread and CPU, and it takes its time to remove them: 80 of them
+ * took 7.3 s to close (Linux 6.18), against 0.4 s of the first way. A hardware breakpoint, of which a processor has
+ * four. Formats: man perf_event_open(2); Documentation/trace/uprobetracer.rst.
  *
  *     up_place places[8];
  *     up_find(pid, names, 3, places, &n, &e);
@@ -18,9 +18,9 @@
 
 #include "kernel/perf.h"
 
-#define UP_PLACES_MAX PERF_SPECS_MAX
-#define UP_PATH_MAX   512
-#define UP_GROUP      "lunette" /* of our events in tracefs: lunette_PID_START, the process that made them */
+#define UP_PLACES_MAX    8u
+#define UP_PATH_MAX      512
+#define UP_GROUP         "lunette" /* of our events in tracefs: lunette_PID_START, the process that made them */
 #define UP_LIBRARIES_MAX 64
 
 typedef struct up_place {

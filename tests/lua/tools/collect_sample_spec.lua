@@ -177,19 +177,7 @@ describe("collect_sample, the processor", function()
 end)
 
 describe("collect_sample, what this build does not sample", function()
-  local MISSING <const> = {
-    ["native-alloc"] = "uprobes on malloc", ["native-lock-contention"] = "pthread_mutex_lock",
-  }
-
-  it("is answered with what is missing, once the arguments and scopes are right", function()
-    for kind, word in pairs(MISSING) do
-      local envelope, result = sampled.call({ kind = kind })
-      assert.equal("NotSupported", envelope.error.kind, kind)
-      assert.matches(word, envelope.error.message, 1, true)
-      assert.is_nil(envelope.data)
-      assert.is_nil(result.isError)
-      assert.is_false(collect_sample:can_run({ kind = kind }))
-    end
+  it("checks the options of the kernel's kinds before anything is opened", function()
     refused({ kind = "native-alloc", nativeAllocSamplePeriod = 0 }, "nativeAllocSamplePeriod")
     refused({ kind = "native-lock-contention", nativeLockContentionSamplePeriod = 0 }, "nativeLockContentionSamplePeriod")
     refused({ kind = "off_cpu", topN = 0 }, "topN")

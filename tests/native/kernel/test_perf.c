@@ -96,6 +96,7 @@ static void on_record(void *arg, const perf_record *r)
     case PERF_EXIT:
     case PERF_LOST:
     case PERF_THROTTLE:
+    case PERF_SWITCH:
     case PERF_OTHER: break;
     }
 }
