@@ -47,7 +47,7 @@ static int new_threads(int pid, const map64 *known, int *out, int max)
     int n = 0;
     for (struct dirent *x; n < max && (x = readdir(d));) {
         uint64_t ignored;
-        int tid = atoi(x->d_name);
+        int tid = (int)strtol(x->d_name, NULL, 10);
         if (tid > 0 && !map64_get(known, (uint64_t)tid, &ignored)) out[n++] = tid;
     }
     closedir(d);

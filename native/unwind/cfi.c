@@ -112,7 +112,7 @@ static void read_augmentation(cursor *c, const char *text, uint64_t address, cie
 {
     uint64_t n = uw__uleb(c);
     uint64_t from = (uint64_t)cursor_offset(c);
-    cursor a = cursor_of(cursor_bytes(c, (size_t)(n < SIZE_MAX ? n : SIZE_MAX)), (int64_t)from);
+    cursor a = cursor_of(cursor_bytes(c, (size_t)n), (int64_t)from);
     out->augmented = true;
     for (const char *p = text + 1; *p; p++) {
         switch (*p) {
@@ -144,7 +144,10 @@ static bool read_cie(const uw__section *s, uint64_t at, bool debug, cie *out)
         if (n + 1 >= sizeof text) return false;
         text[n++] = (char)b;
     }
-    if (version == 4 && (cursor_u8(c) != 8 || cursor_u8(c) != 0)) return false; /* addresses of 8 bytes, no segments */
+    if (version == 4) { /* addresses of 8 bytes, no segments */
+        uint8_t pointer = cursor_u8(c), segment = cursor_u8(c);
+        if (pointer != 8 || segment != 0) return false;
+    }
     out->code_align = uw__uleb(c);
     out->data_align = uw__sleb(c);
     uint64_t ra = version == 1 ? cursor_u8(c) : uw__uleb(c);

@@ -205,7 +205,7 @@ bool uw__code_leaf(const uw_memory *code, uint64_t ip, uint64_t start, uw__leaf 
     if (!read_around(code, ip, &t)) return false;
     if (start && ip >= start && ip - start <= (uint64_t)(BEFORE - t.from)) {
         int at = BEFORE - (int)(ip - start);
-        if (from_start(&t, at, out) && (ip == start || goes_on(&t, false))) return true;
+        if (from_start(&t, at, out)) return true;
     } else if (!start && backward(&t, out)) {
         return true;
     }

@@ -76,7 +76,7 @@ static void read_build_id(const uw__source *s, uw__image *i, const Elf64_Phdr *h
             slice name = cursor_bytes(&c, ((size_t)name_n + 3) & ~(size_t)3);
             slice desc = cursor_bytes(&c, ((size_t)desc_n + 3) & ~(size_t)3);
             if (!cursor_ok(&c)) break;
-            if (type != NT_GNU_BUILD_ID || name_n != 4 || memcmp(name.p, "GNU", 4) != 0) continue;
+            if (type != NT_GNU_BUILD_ID || name_n != 4 || !name.p || !desc.p || memcmp(name.p, "GNU", 4) != 0) continue;
             i->build_id_n = desc_n < UW__BUILD_ID_MAX ? desc_n : UW__BUILD_ID_MAX;
             if (i->build_id_n) memcpy(i->build_id, desc.p, i->build_id_n);
         }

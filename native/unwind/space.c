@@ -240,18 +240,34 @@ bool uw_space_find(uw_space *s, uint64_t address, uw_module *out)
     return true;
 }
 
+/* A hexadecimal number, and the sign behind it. */
+static bool read_hex(char **p, char behind, uint64_t *out)
+{
+    char *end;
+    *out = strtoull(*p, &end, 16);
+    if (end == *p || *end != behind) return false;
+    *p = end + 1;
+    return true;
+}
+
+static char *next_word(char *p)
+{
+    p += strcspn(p, " \n");
+    return p + strspn(p, " ");
+}
+
 /* A line of /proc/PID/maps: "start-end perms offset major:minor inode path". */
 static bool load_line(uw_space *s, int pid, char *line)
 {
     uint64_t start, end, offset;
-    char perms[8];
-    int at = 0;
-    if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &start, &end, perms, &offset, &at) < 4 ||
-        !at)
-        return true;
-    char *path = line + at, open[LINE_MAX_BYTES];
+    char *p = line;
+    if (!read_hex(&p, '-', &start) || !read_hex(&p, ' ', &end)) return true;
+    const char *perms = p;
+    p = next_word(p);
+    if (p - perms < 5 || !read_hex(&p, ' ', &offset)) return true;
+    bool executable = perms[2] == 'x';
+    char *path = next_word(next_word(p)), open[LINE_MAX_BYTES];
     path[strcspn(path, "\n")] = 0;
-    bool executable = strchr(perms, 'x') != NULL;
     uw_map m = {.start = start, .end = end, .file_offset = offset, .executable = executable, .path = slice_str(path)};
     if (is_file(m.path)) { /* a file that was deleted is reached by its map, if we may */
         static const char gone[] = " (deleted)";

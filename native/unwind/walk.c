@@ -231,9 +231,7 @@ static bool step(uw_space *s, uw_regs *regs, bool exact, const uw_memory *m, uw_
         return true;
     }
     uw_how how = UW_FRAME_POINTER;
-    if (map && by_method(s, regs, exact, m)) {
-        how = UW_CODE;
-    } else if (exact && map && by_code(s, regs, m)) {
+    if (map && (by_method(s, regs, exact, m) || (exact && by_code(s, regs, m)))) {
         how = UW_CODE;
     } else if (exact && !map && by_guess(s, regs, m)) { /* a call of something that is no code */
         how = UW_GUESS;

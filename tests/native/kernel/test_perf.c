@@ -92,6 +92,7 @@ static void on_record(void *arg, const perf_record *r)
         break;
     case PERF_MMAP: s->code_maps += slice_ends(r->map.path, SLICE_LIT("test_kernel_perf")); break;
     case PERF_COMM: s->named += slice_eq(r->comm, SLICE_LIT("burner")); break;
+    case PERF_SWITCH:
     case PERF_FORK:
     case PERF_EXIT:
     case PERF_LOST:
