@@ -87,6 +87,14 @@ typedef struct found {
     dac_addr mt; /* that declares it */
 } found;
 
+/* How many fields the type declares itself: beyond the last one the library would read what is no field. */
+static uint32_t own_fields(clr_names *c, const dac_method_table *t, const dac_fields *f)
+{
+    dac_fields parent = {0};
+    uint32_t inherited = t->parent && dac_get_fields(c->d, t->parent, &parent) ? parent.instance : 0;
+    return (f->instance > inherited ? f->instance - inherited : 0u) + f->statics;
+}
+
 static bool declares(clr_names *c, dac_addr mt, const char *name, bool is_static, found *out)
 {
     dac_method_table t;
@@ -94,10 +102,10 @@ static bool declares(clr_names *c, dac_addr mt, const char *name, bool is_static
     if (!dac_get_method_table(c->d, mt, &t) || !dac_get_fields(c->d, mt, &f)) return false;
     const sym_md *md = clr_metadata(c, t.module);
     dac_addr at = f.first;
-    for (int i = 0; md && at && i < FIELDS_MAX; i++) {
+    uint32_t n = own_fields(c, &t, &f);
+    for (uint32_t i = 0; md && at && i < n && i < FIELDS_MAX; i++) {
         if (!dac_get_field(c->d, at, &out->field)) return false;
         const dac_field *d = &out->field;
-        if (d->enclosing != mt && d->enclosing != t.canonical && i > f.instance + f.statics) return false;
         if ((d->is_static != 0) == is_static &&
             slice_eq_str(md_string(md, md_get(md, TABLE_FIELD, d->token & 0xffffff, FIELD_NAME)), name)) {
             out->mt = mt;

@@ -86,6 +86,8 @@ uint32_t snap_type_of(snap *s, dac_addr object)
 {
     dac_addr mt = dac_word(s->d, object) & ~(dac_addr)7;
     dac_method_table info;
+    uint64_t known;
+    if (mt && map64_get(&s->types.index, mt, &known)) return (uint32_t)known;
     if (!mt || !dac_get_method_table(s->d, mt, &info)) return UINT32_MAX;
     return snap_index(s, &s->types, mt, SNAP_TYPES_MAX, make_type);
 }
@@ -125,6 +127,19 @@ static bool wants_line(const snap_method *m)
     return m->name && !m->is_dynamic && !starts(m->name, "System.") && !starts(m->name, "Microsoft.");
 }
 
+/* The same places come again in many threads. */
+static bool il_of(snap *s, uint64_t ip, uint32_t *il)
+{
+    uint64_t known;
+    if (map64_get(&s->il, ip, &known)) {
+        *il = (uint32_t)known;
+        return known <= UINT32_MAX;
+    }
+    bool has = dac_il_offset(s->d, ip, il);
+    map64_put(&s->il, ip, has ? *il : UINT64_MAX);
+    return has;
+}
+
 /* ["managed", ip, sp, method, il] or ["runtime", ip, sp, method, name] */
 static void write_frame(snap *s, const stack_frame *f, bool is_leaf)
 {
@@ -143,8 +158,7 @@ static void write_frame(snap *s, const stack_frame *f, bool is_leaf)
         else
             jsonw_null(w);
         buf_fini(&b);
-    } else if (m != UINT32_MAX && wants_line(snap_item(&s->methods, m)) &&
-               dac_il_offset(s->d, is_leaf ? f->ip : f->ip - 1, &il))
+    } else if (m != UINT32_MAX && wants_line(snap_item(&s->methods, m)) && il_of(s, is_leaf ? f->ip : f->ip - 1, &il))
         jsonw_int(w, il);
     jsonw_end_array(w);
 }
@@ -181,7 +195,7 @@ static void write_frames(snap *s, uint32_t os_id, const mem_thread *th)
                 kept++;
             }
         }
-        if (!f || (f->kind == STACK_RUNTIME && !s->runtime)) continue;
+        if (!f || (f->kind == STACK_RUNTIME && !f->method && !s->runtime)) continue;
         if (kept == s->max_frames) cut = true;
         if (kept >= s->max_frames) continue;
         write_frame(s, f, managed == 0 && f->kind == STACK_MANAGED && i == 0);
@@ -405,6 +419,7 @@ static void finish(snap *s)
         free(tables[i]->items);
         map64_fini(&tables[i]->index);
     }
+    map64_fini(&s->il);
     arena_free(&s->a);
     free(s->frames);
     free(s->native_frames);

@@ -46,6 +46,7 @@ typedef struct snap {
     uint32_t lock_owner_at, lock_state_at, lock_recursion_at;
     bool thin_16; /* owner numbers of thin locks have 16 bits */
     arena a;
+    map64 il; /* code address -> IL offset, or UINT64_MAX */
     snap_table methods, modules, types, locks;
     bool native, runtime;
     uint32_t max_frames;

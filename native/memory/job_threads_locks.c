@@ -101,7 +101,7 @@ typedef struct seen {
     uint32_t frame;
 } seen;
 
-/* [index of the managed frame, object, type] */
+/* [number of the frame, object, type] */
 static void write_ref(snap *s, uint32_t frame, dac_addr object)
 {
     uint32_t type = snap_type_of(s, object);
@@ -112,12 +112,16 @@ static void write_ref(snap *s, uint32_t frame, dac_addr object)
     jsonw_end_array(s->w);
 }
 
-/* How many managed frames, from the innermost on, belong to waiting: those of the library, and the one that called. */
+/* Frames that have a method: managed ones, and those of the runtime's helpers that stand for one (Monitor.ReliableEnter
+ * of 8 and 9). References name them by their number among these. */
+static bool counts(const stack_frame *f) { return f->kind == STACK_MANAGED || f->method != 0; }
+
+/* How many frames, from the innermost on, belong to waiting: those of the library, and the one that called. */
 static uint32_t waiting_frames(snap *s, const stack_frame *frames, uint32_t n)
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < n && k < WAIT_FRAMES_MAX; i++) {
-        if (frames[i].kind != STACK_MANAGED) continue;
+        if (!counts(&frames[i])) continue;
         uint32_t m = snap_method_of(s, frames[i].method);
         k++;
         if (m == UINT32_MAX || !((snap_method *)snap_item(&s->methods, m))->in_wait) return k == 1 ? 0 : k;
@@ -129,8 +133,11 @@ static int frame_of(const stack_frame *frames, uint32_t n, uint32_t waiting, con
 {
     uint32_t k = 0;
     for (uint32_t i = 0; i < n && k < waiting; i++) {
-        if (frames[i].kind != STACK_MANAGED) continue;
-        if (frames[i].ip == r->source && frames[i].sp == r->sp) return (int)k;
+        const stack_frame *f = &frames[i];
+        if (!counts(f)) continue;
+        if (f->kind == STACK_MANAGED ? f->ip == r->source && f->sp == r->sp
+                                     : r->source_type == 1 && r->source == f->frame)
+            return (int)k;
         k++;
     }
     return -1;

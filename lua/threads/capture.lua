@@ -1,0 +1,318 @@
+-- SPDX-License-Identifier: MIT
+-- Takes a thread snapshot: the worker's facts become an artifact of threads with named frames, locks and the pool.
+local locks = require("threads.locks")
+local loop = require("lunette.loop")
+local numbers = require("lunette.numbers")
+local recognise = require("threads.recognise")
+local symbol_path = require("samplers.symbol_path")
+local symbols = require("lunette.symbols")
+local waits = require("samplers.waits")
+local worker = require("lunette.worker")
+
+local M = {}
+
+M.TIMEOUT_MS = 60000
+local LINES_TIMEOUT_MS <const> = 10000
+local MAX_LINES <const> = 2000
+local FLAGS <const> = {
+  background = 0x200, unstarted = 0x400, dead = 0x800, reported_dead = 0x10000, pool = 0x01000000, waits = 0x02000000,
+}
+local WAIT_TYPES <const> = { -- types that a wait is about, by the beginning of their names
+  "System.Threading.Tasks.", "System.Threading.SemaphoreSlim", "System.Threading.ManualResetEventSlim", "System.Threading.Lock",
+  "System.Threading.Channels.", "System.Threading.ReaderWriterLockSlim", "System.Threading.Thread", "System.Threading.CountdownEvent",
+  "System.Threading.Barrier", "System.Runtime.CompilerServices.AsyncTaskMethodBuilder",
+  "System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1+AsyncStateMachineBox",
+}
+local NOT_WAITED_FOR <const> = { -- what a wait is made of, and what is only at hand
+  ["System.Threading.Tasks.TplEventSource"] = true, ["System.Threading.Thread"] = true,
+  ["System.Threading.Tasks.Task+SetOnInvokeMres"] = true,
+}
+
+local function base(path) return path and path:match("[^/]+$") or nil end
+
+-- ---- frames -----------------------------------------------------------------------------------------------------------------------
+
+-- "Ns.Type+Nested.Method(Args)" -> type and method; dots within brackets and parentheses belong to arguments.
+local function split_name(name)
+  local head = name:match("^[^%(]*") or name
+  local depth, cut = 0, nil
+  for i = 1, #head do
+    local c = head:byte(i)
+    if c == 0x5b or c == 0x3c then depth = depth + 1 elseif c == 0x5d or c == 0x3e then depth = depth - 1 end -- [ < and ] >
+    if c == 0x2e and depth == 0 then
+      local before = head:byte(i - 1)
+      if before ~= 0x2e then cut = i end -- "..ctor": the constructor's own dot
+    end
+  end
+  if not cut then return nil, head end
+  return head:sub(1, cut - 1), head:sub(cut + 1)
+end
+
+local function methods_of(facts)
+  local list = {}
+  for i, m in ipairs(facts.methods or {}) do
+    local type_name, method = split_name(m[2])
+    list[i] = {
+      address = m[1], name = m[2] ~= "" and m[2] or "<dynamic>", type = type_name, method = method, token = m[3],
+      module = facts.modules[m[4] + 1], dynamic = m[5],
+    }
+  end
+  return list
+end
+
+local function managed(frame, methods)
+  local method = methods[frame[4] + 1]
+  return {
+    kind = "managed", ip = frame[2], sp = frame[3], name = method and method.name or "<unknown>", method = method, il = frame[5],
+  }
+end
+
+local function runtime(frame, methods)
+  local method = methods[frame[4] + 1]
+  return {
+    kind = "runtime", ip = frame[2], sp = frame[3], name = method and method.name or ("[%s]"):format(frame[5] or "Frame"), method = method,
+  }
+end
+
+-- module+0x…, or what tells that the address is in none.
+local function native(frame, modules)
+  local module = modules[frame[4] + 1]
+  local name = module and ("%s+%s"):format(base(module.path) or module.path, frame[5]) or ("<unmapped-or-not-captured %s>"):format(frame[2])
+  return {
+    kind = "native", ip = frame[2], sp = frame[3], name = name, rva = module and frame[5] or nil, native_module = module,
+    address_kind = module and "module" or "unmapped-or-not-captured",
+  }
+end
+
+local function frames_of(list, methods, facts)
+  local frames = {}
+  for i, frame in ipairs(list or {}) do
+    local kind = frame[1]
+    frames[i] = kind == "managed" and managed(frame, methods) or kind == "runtime" and runtime(frame, methods)
+      or native(frame, facts.nativeModules)
+  end
+  return frames
+end
+
+-- ---- threads ----------------------------------------------------------------------------------------------------------------------
+
+local function state_of(thread, flags)
+  local words = {}
+  if flags & FLAGS.unstarted ~= 0 then words[#words + 1] = "Unstarted" end
+  if not thread.alive and flags & FLAGS.unstarted == 0 then words[#words + 1] = "Stopped" end
+  if flags & FLAGS.background ~= 0 then words[#words + 1] = "Background" end
+  if flags & FLAGS.waits ~= 0 then words[#words + 1] = "WaitSleepJoin" end
+  if flags & FLAGS.pool ~= 0 then words[#words + 1] = "ThreadPoolWorker" end
+  if #words == 0 or (#words == 1 and words[1] == "Background") then table.insert(words, 1, "Running") end
+  return table.concat(words, ", ")
+end
+
+local function waited_for(name)
+  if NOT_WAITED_FOR[name] then return false end
+  for _, start in ipairs(WAIT_TYPES) do
+    if name:sub(1, #start) == start then return true end
+  end
+  return false
+end
+
+local function references(thread, facts)
+  local list, seen, types = {}, {}, {}
+  for i, ref in ipairs(thread.refs or {}) do
+    local name = facts.types[ref[3] + 1]
+    list[i] = { frame = ref[1], object = ref[2], type = name }
+    if name and waited_for(name) and not seen[name] then
+      types[#types + 1], seen[name] = name, true
+    end
+  end
+  return list, types
+end
+
+local function thread_of(given, facts, methods, names)
+  local flags, task = given.flags, given.task or {}
+  local thread = {
+    id = given.id, os_id = given.osId, address = given.address, flags = flags, lock_count = given.lockCount, finalizer = given.finalizer,
+    gc = given.gc, cooperative = given.cooperative, name = task.name, task_state = task.state, cpu_ns = task.cpuNs,
+    alive = flags & (FLAGS.dead | FLAGS.reported_dead | FLAGS.unstarted) == 0 and given.osId ~= 0,
+    background = flags & FLAGS.background ~= 0, pool_worker = flags & FLAGS.pool ~= 0, stack_end = given["end"],
+    frames = frames_of(given.frames, methods, facts), key = given.id,
+    silent_wait = flags & FLAGS.waits ~= 0 or task.state == "S",
+  }
+  thread.exception_type = given.exception and facts.types[given.exception.type + 1] or nil
+  thread.refs, thread.waits_on = references(given, facts)
+  thread.state = state_of(thread, flags)
+  thread.reason, thread.reason_at = recognise.wait(thread.frames, names)
+  return thread
+end
+
+local LINUX_STATES <const> = { R = "Running", D = "BlockedOnUninterruptibleIO", T = "Stopped", t = "Stopped" }
+
+-- A thread without a managed one, of a program that has none (NativeAOT): the label is of the kernel's state.
+local function native_thread(given, facts)
+  local frames = frames_of(given.frames, {}, facts)
+  return {
+    id = given.osId, os_id = given.osId, address = "0x0", flags = 0, lock_count = 0, alive = true, background = false, frames = frames,
+    name = given.name, state = given.state or "?", reason = LINUX_STATES[given.state], wchan_of = given.state == "S" and given.tid or nil,
+    key = given.osId, stack_end = given["end"], native = true, refs = {}, waits_on = {},
+  }
+end
+
+local function wchan(pid, tid)
+  local file = io.open(("/proc/%d/task/%d/wchan"):format(pid, tid), "r")
+  local text = file and file:read("a") or ""
+  if file then file:close() end
+  if text:find("^futex") then return "BlockedOnLock" end
+  if text:find("select") or text:find("poll") then return "BlockedOnIO" end
+  return nil
+end
+
+local function native_reason(thread, pid, live)
+  if thread.reason or not thread.wchan_of then return end
+  thread.reason = live and wchan(pid, thread.wchan_of)
+  for i = 1, math.min(4, #thread.frames) do -- a kernel that hides it
+    local name = thread.frames[i].name
+    if not thread.reason and name:find("libc%.so") then thread.reason = "BlockedOnLock" end
+  end
+end
+
+-- ---- locks ------------------------------------------------------------------------------------------------------------------------
+
+local function locks_of(facts, artifact)
+  local list = {}
+  for i, given in ipairs(facts.locks or {}) do
+    local owner = given.ownerId or artifact.by_address[given.owner] and artifact.by_address[given.owner].id
+    list[i] = {
+      object = given.object, type = facts.types[given.type + 1], owner_id = owner, owner_address = given.owner,
+      recursion = given.recursion, waiters = given.waiters, kind = given.kind, source = given.source, waiting = {},
+    }
+  end
+  return list
+end
+
+-- ---- the pool ---------------------------------------------------------------------------------------------------------------------
+
+local TRANSITIONS <const> = {
+  [0] = "Warmup", "Initializing", "RandomMove", "ClimbingMove", "ChangePoint", "Stabilizing", "Starvation", "ThreadTimedOut",
+  "CooperativeBlocking",
+}
+
+local function pool_of(facts)
+  local given = facts.pool
+  if type(given) ~= "table" then return nil end
+  local counts = numbers.parse_address(given.counts)
+  local pool = {
+    active = counts & 0xffff, current = counts >> 16 & 0xffff, goal = counts >> 32 & 0xffff, min = given.min, max = given.max,
+    min_io = given.minIo, max_io = given.maxIo, cpu = given.cpu, queues = given.queues or {},
+    local_queues = given["local"] or {}, pending = 0,
+  }
+  for _, list in ipairs { pool.queues, pool.local_queues } do
+    for _, queue in ipairs(list) do pool.pending = pool.pending + queue.length end
+  end
+  for _, queue in ipairs(pool.queues) do pool.global = (pool.global or 0) + queue.length end
+  local c = given.climbing
+  if c then
+    pool.climbing = {
+      tick = c.tick, samples = c.samples, threads = c.threads, throughput = c.throughput, transition = TRANSITIONS[c.transition]
+        or tostring(c.transition), interval_ms = c.intervalMs,
+    }
+  end
+  return pool
+end
+
+-- ---- source lines -----------------------------------------------------------------------------------------------------------------
+
+local function file_of(module, live)
+  local inside = live and ("/proc/%d/root%s"):format(live.pid, module.path)
+  return inside or module.path
+end
+
+local function lines(ctx, artifact, args, live)
+  local requests, frames, index = {}, {}, {}
+  for _, thread in ipairs(artifact.threads) do
+    for _, frame in ipairs(thread.frames) do
+      local m = frame.method
+      if frame.il and m and m.module and m.module.path and m.token ~= 0 then
+        local key = m.address .. ":" .. frame.il
+        if not index[key] and #requests < MAX_LINES then
+          requests[#requests + 1] = { path = file_of(m.module, live), mvid = m.module.mvid, token = m.token, il_offset = frame.il }
+          index[key], frames[#requests] = #requests, {}
+        end
+        if index[key] then table.insert(frames[index[key]], frame) end
+      end
+    end
+  end
+  if #requests == 0 then return end
+  local found, err = symbols.lines(requests, {
+    search = symbol_path.of_caller(ctx, args.symbolPath), search_2 = symbol_path.of_operator(), timeout_ms = LINES_TIMEOUT_MS,
+  })
+  if not found then
+    artifact.warnings[#artifact.warnings + 1] = "SymbolsNotRead: " .. tostring(err and err.message or err)
+    return
+  end
+  for i, at in ipairs(found) do
+    for _, frame in ipairs(at.file and frames[i] or {}) do
+      frame.source = { file = at.file, line = at.line, end_line = at.end_line, url = at.url }
+    end
+  end
+end
+
+-- ---- all of it --------------------------------------------------------------------------------------------------------------------
+
+-- Makes the artifact of a worker's facts: pure, but for what the kernel says of native threads.
+---@param facts table
+---@return table
+function M.artifact(facts)
+  local names = waits.current().names
+  local native_only = facts.runtime.kind == "nativeaot" or facts.runtime.kind == "none"
+  local artifact = {
+    process_id = facts.pid, origin = facts.live and "live" or "dump", source = native_only and "linux-native-stack" or "clrmd-thread-walk",
+    runtime_name = native_only and "NativeAOT" or ".NET", runtime_version = facts.runtime.version or "", stop_ms = facts.stopNs / 1e6,
+    threads = {}, by_id = {}, by_address = {}, native = native_only,
+    warnings = table.move(facts.notes or {}, 1, #(facts.notes or {}), 1, {}),
+    n_native = #(facts.nativeThreads or {}),
+  }
+  local methods = methods_of(facts)
+  for _, given in ipairs(facts.threads or {}) do
+    local thread = thread_of(given, facts, methods, names)
+    artifact.threads[#artifact.threads + 1] = thread
+    artifact.by_id[thread.id], artifact.by_address[thread.address] = thread, thread
+  end
+  if native_only then
+    for _, given in ipairs(facts.nativeThreads or {}) do
+      local thread = native_thread(given, facts)
+      native_reason(thread, facts.pid, facts.live)
+      artifact.threads[#artifact.threads + 1] = thread
+      artifact.by_id[thread.id] = thread
+    end
+  end
+  artifact.locks, artifact.pool = locks_of(facts, artifact), pool_of(facts)
+  locks.connect(artifact)
+  for _, thread in ipairs(artifact.threads) do
+    thread.blocked = thread.alive and thread.reason ~= nil and not recognise.PARKED[thread.reason] and thread.reason ~= "Running"
+    thread.stall = recognise.stall(thread)
+  end
+  return artifact
+end
+
+--- Takes a snapshot of a process or a dump.
+---@param ctx table
+---@param source { process: table?, dump: string? }
+---@param args { maxFramesPerThread: integer?, includeRuntimeFrames: boolean?, includeNativeFrames: boolean?, symbolPath: string? }
+---@return table? artifact
+---@return LunetteError?
+function M.run(ctx, source, args)
+  local began, unix = loop.now_ns(), loop.unix_ms()
+  local job, options = worker.target(source)
+  job.maxFrames, job.runtimeFrames, job.nativeFrames = args.maxFramesPerThread, args.includeRuntimeFrames, args.includeNativeFrames
+  options.timeout_ms, options.message = M.TIMEOUT_MS, "Walking stacks"
+  local facts, err = worker.json(ctx, "threads", job, options)
+  if not facts then return nil, err end
+  local artifact = M.artifact(facts)
+  artifact.started_unix_ms, artifact.dump_path = unix, source.dump
+  artifact.process = source.process
+  lines(ctx, artifact, args, source.process)
+  artifact.walk_ms = source.process and artifact.stop_ms or (loop.now_ns() - began) / 1e6
+  artifact.notes = artifact.warnings
+  return artifact
+end
+
+return M

@@ -1,0 +1,49 @@
+-- SPDX-License-Identifier: MIT
+-- Where the threads are: a live process, or a core dump that this request may read.
+local errors = require("lunette.errors")
+local fs = require("lunette.fs")
+local process = require("lunette.process")
+local store = require("artifacts.store")
+
+local M = {}
+
+local function dump_path(ctx, given)
+  if ctx.transport == "cli" then
+    local real = fs.realpath(given)
+    if not real then return nil, errors.invalid("dumpFilePath", ("There is no file %s."):format(given)) end
+    return real
+  end
+  local name, err = store.existing(given, "dumpFilePath", true)
+  if not name then return nil, err end
+  return fs.realpath(store.path(name))
+end
+
+---@return { process: table?, dump: string? }?, LunetteError?
+function M.of(ctx, args)
+  if args.dumpFilePath then
+    local path, err = dump_path(ctx, args.dumpFilePath)
+    if not path then return nil, err end
+    return { dump = path }
+  end
+  local found, err = process.resolve(ctx, args.processId)
+  if not found then return nil, err end
+  return { process = found }
+end
+
+--- The source of a snapshot that was taken, to look at once more. ProcessExited: a live one has ended; the handle stays.
+---@return { process: table?, dump: string? }?, LunetteError?
+function M.again(artifact)
+  if artifact.dump_path then
+    if fs.stat(artifact.dump_path) then return { dump = artifact.dump_path } end
+    return nil, errors.new("ArtifactNotFound", "The dump that the snapshot was taken of is gone.", { detail = artifact.dump_path })
+  end
+  local live = artifact.process
+  local stat = live and require("lunette.proc").stat(live.pid)
+  if not stat or stat.state == "Z" or (live.start_time and stat.start_time ~= live.start_time) then
+    return nil, errors.new("ProcessExited", ("Process %d has ended; this view has to look at it once more. The other views of the handle "
+      .. "still answer."):format(artifact.process_id), { detail = tostring(artifact.process_id), process_id = artifact.process_id })
+  end
+  return { process = live }
+end
+
+return M
