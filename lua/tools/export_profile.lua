@@ -16,7 +16,11 @@ local ORDER <const> = { __order = {
   "handle", "baselineHandle", "format", "counted", "path", "bytes", "sha256", "resourceUri", "flameUri",
 } }
 
+local HEAP <const>, HEAP_FORMAT <const> = "heap-snapshot", "heapmap"
+
 local function export() return require("samplers.export") end
+
+local function format_of(args) return args.format == HEAP_FORMAT and require("heap.export").FORMAT or export().FORMATS[args.format] end
 
 local function entry_of(id, parameter)
   local entry, err = handles.get(id:upper())
@@ -24,7 +28,7 @@ local function entry_of(id, parameter)
     err.detail = parameter
     return nil, err
   end
-  if export().can(entry) then return entry end
+  if export().can(entry) or entry.kind == HEAP then return entry end
   return nil, errors.new("UnsupportedHandleKind", ("A %s handle has no call tree to export. cpu-sample and allocation-sample handles have.")
     :format(entry.kind), { detail = entry.kind, hints = {
       hints.new("collect_sample", "Sample the stacks.",
@@ -32,9 +36,20 @@ local function entry_of(id, parameter)
     } })
 end
 
-local function entries_of(args)
+-- A heap has one form, which nothing else has.
+local function check_form(entry, args, given)
+  if entry.kind == HEAP and not given.format then args.format = HEAP_FORMAT end
+  if (entry.kind == HEAP) == (args.format == HEAP_FORMAT) then return true end
+  return nil, errors.invalid("format", entry.kind == HEAP and "A heap-snapshot is exported as heapmap."
+    or "heapmap shows a heap-snapshot; this handle has a call tree.")
+end
+
+local function entries_of(args, given)
   local entry, err = entry_of(args.handle, "handle")
   if not entry then return nil, err end
+  local ok
+  ok, err = check_form(entry, args, given)
+  if not ok then return nil, err end
   if not args.baselineHandle then return { entry = entry } end
   if args.format ~= "flamegraph" then
     return nil, errors.invalid("baselineHandle", "baselineHandle colours a flame graph; other formats hold one capture.")
@@ -63,13 +78,21 @@ local function write(entry, how, content)
     .. "to."):format(root, tostring(err)), { hints = {} })
 end
 
-local function run(ctx, args)
-  local found, err = entries_of(args)
+local function content_of(found, args)
+  if args.format == HEAP_FORMAT then return require("heap.export").content(found.entry) end
+  return export().content(found.entry, args.format, { baseline = found.baseline, samples = args.countSamples })
+end
+
+local WHAT <const> = { ["allocation-sample"] = "The allocations", ["cpu-sample"] = "The stack samples", [HEAP] = "The heap" }
+
+local function run(ctx, args, call)
+  local found, err = entries_of(args, call.explicit)
   if not found then return nil, err end
-  local entry, how = found.entry, export().FORMATS[args.format]
-  local by_bytes = entry.artifact.profile:info().bytes ~= nil and not args.countSamples
+  local entry, how = found.entry, format_of(args)
+  local profile = entry.artifact.profile
+  local by_bytes = not profile or profile:info().bytes ~= nil and not args.countSamples
   local content -- behind this the handle may be gone
-  content, err = export().content(entry, args.format, { baseline = found.baseline, samples = args.countSamples })
+  content, err = content_of(found, args)
   if not content then return nil, err end
   local name
   name, err = write(entry, how, content)
@@ -79,10 +102,10 @@ local function run(ctx, args)
   return setmetatable({
     handle = entry.id, baselineHandle = found.baseline and found.baseline.id, format = args.format,
     counted = by_bytes and "bytes" or "samples", path = shown, bytes = #content, sha256 = crypto.hex(crypto.sha256(content)),
-    resourceUri = not found.baseline and uri .. args.format or nil,
+    resourceUri = profile and not found.baseline and uri .. args.format or nil,
     flameUri = args.format == "flamegraph" and not found.baseline and uri .. "flame" or nil,
   }, ORDER), {
-    summary = ("%s of %s as %s: %s in %s."):format(entry.kind == "allocation-sample" and "The allocations" or "The stack samples",
+    summary = ("%s of %s as %s: %s in %s."):format(WHAT[entry.kind] or "The samples",
       entry.id, args.format, text.bytes(#content), shown),
   }
 end
@@ -97,13 +120,13 @@ end
 return tool {
   name = "export_profile", title = "Export a profile",
   description = "Writes the call tree of a cpu-sample or allocation-sample handle to a file below the artifact root: an interactive flame "
-    .. "graph (one HTML page), speedscope JSON, folded stacks or pprof.",
+    .. "graph (one HTML page), speedscope JSON, folded stacks or pprof; a heap-snapshot as a treemap and sunburst of what keeps what.",
   scopes = { list = { "investigation-export" }, semantics = "any" }, call_scopes = call_scopes,
   params = {
     { "handle", "string", required = true, trim = true, note = "The capture." },
     {
-      "format", "string", default = "flamegraph", ci = true, enum = { "flamegraph", "speedscope", "folded", "pprof" },
-      note = "flamegraph: a page with search, zoom, reverse.",
+      "format", "string", default = "flamegraph", ci = true, enum = { "flamegraph", "speedscope", "folded", "pprof", "heapmap" },
+      note = "flamegraph, heapmap: a page with search and zoom.",
     },
     {
       "baselineHandle", "string?", trim = true,

@@ -26,6 +26,7 @@
 #define GRAPH_MAX_TYPES  UINT32_C(1000000)
 #define GRAPH_MAX_ROOTS  UINT32_C(16000000)
 #define GRAPH_MAX_TEXT   ((size_t)256 << 20)
+#define GRAPH_MAX_BYTES  (UINT64_C(1) << 60) /* of all objects together: sums of them never overflow */
 #define GRAPH_MAX_MEMORY ((size_t)8 << 30)
 #define GRAPH_NAME_MAX   4096u /* bytes of one name; the rest is cut at a character's border */
 

@@ -138,8 +138,8 @@ bool graph_builder_counted_node(graph_builder *b, uint64_t address, uint32_t typ
 {
     bool big = size >= GRAPH_SIZE_BIG;
     b->node_open = false;
-    if (b->closed || b->n_nodes >= b->lim.nodes || type >= b->n_types || !room_for_node(b) ||
-        (big && !GROW(b, big, cap_big, b->n_big))) {
+    if (b->closed || b->n_nodes >= b->lim.nodes || type >= b->n_types || size > GRAPH_MAX_BYTES - b->bytes ||
+        !room_for_node(b) || (big && !GROW(b, big, cap_big, b->n_big))) {
         b->closed = true; /* a hole in the middle would give listed targets to other nodes */
         b->dropped_nodes++;
         return false;

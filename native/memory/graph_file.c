@@ -139,9 +139,9 @@ static int place(graph *g, err *e)
     header h;
     memcpy(&h, g->map, sizeof h);
     if (h.magic != MAGIC) return broken("not written by this version", e);
-    if (h.bytes > g->map_len || h.info.nodes > GRAPH_MAX_NODES || h.info.edges > GRAPH_MAX_EDGES ||
-        h.info.types > GRAPH_MAX_TYPES || h.info.roots > GRAPH_MAX_ROOTS || h.n_big > h.info.nodes ||
-        h.n_text > 2 * GRAPH_MAX_TEXT || h.n_text == 0)
+    if (h.bytes > g->map_len || h.bytes < padded(sizeof h) || h.info.nodes > GRAPH_MAX_NODES ||
+        h.info.edges > GRAPH_MAX_EDGES || h.info.types > GRAPH_MAX_TYPES || h.info.roots > GRAPH_MAX_ROOTS ||
+        h.n_big > h.info.nodes || h.n_text > 2 * GRAPH_MAX_TEXT || h.n_text == 0)
         return broken("impossible figures", e);
     g->info = h.info;
     g->n_big = h.n_big;
@@ -161,14 +161,21 @@ static int place(graph *g, err *e)
 static int check_nodes(const graph *g, err *e)
 {
     const graph_info *i = &g->info;
-    uint64_t big = 0;
+    uint64_t big = 0, bytes = 0;
     if (g->first[0] != 0 || g->first[i->nodes] != i->edges) return broken("references outside of their array", e);
     for (uint32_t n = 0; n < i->nodes; n++) {
         if (n && g->address[n] <= g->address[n - 1]) return broken("objects not in order", e);
         if (g->type[n] >= i->types || g->first[n] > g->first[n + 1]) return broken("an object without a type", e);
-        if (g->size[n] != GRAPH_SIZE_BIG) continue;
-        if (big >= g->n_big || g->big[big++].node != n) return broken("an object without a size", e);
+        if (g->size[n] != GRAPH_SIZE_BIG) {
+            bytes += g->size[n];
+            continue;
+        }
+        if (big >= g->n_big || g->big[big].node != n) return broken("an object without a size", e);
+        if (g->big[big].size > GRAPH_MAX_BYTES) return broken("an object of an impossible size", e);
+        bytes += g->big[big++].size;
+        if (bytes > GRAPH_MAX_BYTES) return broken("objects of impossible sizes", e);
     }
+    if (bytes != i->bytes) return broken("sizes that do not add up", e);
     for (uint64_t k = 0; k < i->edges; k++)
         if (g->edge[k] >= i->nodes) return broken("a reference to nowhere", e);
     return 0;

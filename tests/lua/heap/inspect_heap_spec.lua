@@ -189,6 +189,31 @@ describe("inspect_heap", function()
     assert.is_nil(journey.error)
   end)
 
+  it("draws a page of what keeps what, without anything from elsewhere", function()
+    local export = require("heap.export")
+    local entry = handles.get(open("leak.gcdump").handle)
+    local page = assert(export.content(entry))
+    assert.is_nil(page:find("https?://"))
+    local body = page:match('id="data">(.-)</script>')
+    assert.is_nil(body:find("<", 1, true))
+    local data = assert(json.decode(body))
+    assert.equal(110162, data.total)
+    local sum = 0
+    for i = 2, #data.o do
+      sum = sum + data.o[i]
+      assert.is_true(data.p[i] < i - 1 and data.v[i] <= data.v[data.p[i] + 1])
+    end
+    assert.is_true(sum > 0.97 * data.total and sum <= data.total) -- what is too small to be seen is left out
+    assert.same({ "all", CHAIN[1] }, { "all", data.names[data.n[2] + 1] })
+  end)
+
+  it("is exported as heapmap, and as nothing else", function()
+    local export_profile = require("tools.export_profile")
+    local handle = open("leak.gcdump").handle
+    local wrong = kit.call(export_profile, { handle = handle, format = "folded" }, ctx())
+    assert.same({ "InvalidArgument", "format" }, { wrong.error.kind, wrong.error.detail })
+  end)
+
   it("says which argument is wrong", function()
     local function detail(arguments) return kit.call(inspect_heap, arguments, ctx()).error.detail end
     assert.equal("source", detail {})
