@@ -97,7 +97,6 @@ static void on_record(void *arg, const perf_record *r)
     case PERF_EXIT:
     case PERF_LOST:
     case PERF_THROTTLE:
-    case PERF_SWITCH:
     case PERF_OTHER: break;
     }
 }

@@ -68,12 +68,13 @@ __attribute__((noinline)) static int go_down(int n, void (*at_the_bottom)(void))
     return local[0] + local[1];
 }
 
-/* Frames from the first return address on are the same. */
-static void same_from(uint32_t ours, int theirs)
+/* Frames from the first return address on are the same; a sanitizer's backtrace has some of its own before. */
+static void same_returns(void)
 {
-    assert_int_equal(got.n - ours, got.n_theirs - theirs);
-    for (uint32_t i = 0; ours + i < got.n; i++)
-        assert_int_equal(got.frames[ours + i].ip, (uintptr_t)got.theirs[theirs + (int)i]);
+    int more = got.n_theirs - (int)(got.n - 1);
+    assert_in_range(more, 1, 4);
+    for (uint32_t i = 1; i < got.n; i++)
+        assert_int_equal(got.frames[i].ip, (uintptr_t)got.theirs[more + (int)i - 1]);
 }
 
 static void every_frame_is_the_one_that_glibc_finds(void **state)
@@ -84,7 +85,7 @@ static void every_frame_is_the_one_that_glibc_finds(void **state)
     assert_true(got.n > DEPTH);
     assert_true(got.frames[0].exact);
     assert_int_equal(got.frames[1].how, UW_CFI);
-    same_from(1, 1);
+    same_returns();
 }
 
 static void *in_thread(void *arg)
@@ -101,7 +102,7 @@ static void a_thread_ends_at_its_beginning(void **state)
     assert_int_equal(pthread_create(&t, NULL, in_thread, NULL), 0);
     pthread_join(t, NULL);
     assert_int_equal(got.end, UW_END_ROOT);
-    same_from(1, 1);
+    same_returns();
 }
 
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
@@ -127,7 +128,7 @@ static void through_a_signal(int flags)
         assert_int_equal(got.frames[i].exact, got.frames[i].how == UW_SIGNAL);
     }
     assert_int_equal(signals, 1);
-    same_from(1, 1);
+    same_returns();
 }
 
 static void a_signal_handler_is_passed(void **state)
