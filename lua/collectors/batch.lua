@@ -8,6 +8,7 @@ local fanout = require("lunette.fanout")
 local gen2 = require("collectors.batch.gen2")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
+local native_contention = lazy("collectors.batch.native_contention")
 local numbers = require("lunette.numbers")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
@@ -210,10 +211,12 @@ function M.run(ctx, args)
   local rows = {}
   for i, entry in ipairs(args.requests) do rows[i] = entry_row(entry, results[i], args.depth) end
   local cpu, ticks = index_of(args.requests, SAMPLE, "cpu"), index_of(args.requests, SAMPLE, "allocation")
+  local off_cpu, locks = index_of(args.requests, SAMPLE, "off_cpu"), index_of(args.requests, SAMPLE, "native-lock-contention")
   return setmetatable({
     processId = target.pid, durationSeconds = args.durationSeconds, results = json.array(rows),
     gen2Evidence = both and gen2.evidence(results[counters], results[gc]) or nil,
     investigationDigest = digest.of(cpu and results[cpu], ticks and results[ticks]),
+    nativeContentionEvidence = (off_cpu or locks) and native_contention.of(off_cpu and results[off_cpu], locks and results[locks]) or nil,
   }, REPORT_ORDER), {
     summary = sentence(args, target, results), process = target, hints = next_steps(args, results), signals = all_signals(results),
   }

@@ -17,7 +17,7 @@ local site = require("lunette.site")
 
 local M = {}
 
-local SWEEP_MS <const> = 5000
+local SWEEP_MS <const>, PROBES_MS <const> = 5000, 500
 
 --- The tools of the call's generation, by name.
 M.tools = setmetatable({}, {
@@ -69,6 +69,7 @@ function M.start()
     loop.timer(SWEEP_MS, sweep)
   end
   loop.timer(SWEEP_MS, sweep)
+  loop.timer(PROBES_MS, function() require("lunette.hits").sweep() end)
   require("lunette.generation.reload").start(registry)
   require("artifacts.reaper").start()
 end

@@ -93,15 +93,26 @@ function M.off_cpu(facts)
   return perf_refused(facts.host, facts.probe.sched_switch, "watching sched:sched_switch", -1)
 end
 
--- Probes come and go with a descriptor of perf_event_open; the tracing files are not needed.
+local function limited(reason, fix)
+  local finding = good(reason)
+  finding.limited, finding.fix = true, fix
+  return finding
+end
+
+-- Probes on functions of native libraries: by the tracing files, by perf_event_open alone, or by hardware breakpoints.
 local function uprobes(facts, what)
-  local probe = facts.probe.uprobe
-  if probe.ok then return good("uprobes work") end
-  if probe.errno == ENOENT then
-    return bad(what .. " needs uprobe events, which this kernel does not have (or /sys is not mounted)",
-      "use a kernel with CONFIG_UPROBE_EVENTS")
+  local probe, host = facts.probe.uprobe, facts.host
+  if probe.ok then
+    if host.uprobe_events_writable ~= false then return good("uprobes work") end
+    return limited(what .. ": uprobe_events is not writable here, so threads that start within a window are not watched",
+      MOUNT_TRACEFS)
   end
-  return perf_refused(facts.host, probe, what, -1)
+  local refused = probe.errno == ENOENT and bad(what .. " needs uprobe events, which this kernel does not have (or /sys is not mounted)",
+    "use a kernel with CONFIG_UPROBE_EVENTS") or perf_refused(host, probe, what, -1)
+  if facts.probe.breakpoint and facts.probe.breakpoint.ok then
+    return limited(("hardware breakpoints stand in, of which a processor has four: %s"):format(refused.reason), refused.fix)
+  end
+  return refused
 end
 
 --- Who calls the native allocator, by uprobes on libc.

@@ -54,4 +54,8 @@ function Session:close() end
 ---@nodiscard
 function hits.open(options) end
 
+--- Removes probes that a process of ours left behind which was killed. How many.
+---@return integer
+function hits.sweep() end
+
 return hits

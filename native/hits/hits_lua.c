@@ -235,12 +235,19 @@ static int l_stats(lua_State *L)
     return 1;
 }
 
+/* hits.sweep() */
+static int l_sweep(lua_State *L)
+{
+    lua_pushinteger(L, up_sweep(""));
+    return 1;
+}
+
 int luaopen_lunette_hits(lua_State *L);
 int luaopen_lunette_hits(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"run", l_run}, {"stats", l_stats}, {"close", l_close}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"open", l_open}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", l_open}, {"sweep", l_sweep}, {NULL, NULL}};
     luaL_newmetatable(L, HITS_TYPE); // meta
     luaL_setfuncs(L, meta, 0);
     luaL_newlib(L, methods); // meta methods

@@ -3,6 +3,7 @@
  * itself. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -146,6 +147,23 @@ static int try_uprobe(void)
     return sys == EINVAL || sys == EFAULT ? 0 : sys;
 }
 
+/* On an address that no program has code at. */
+static int try_breakpoint(int pid)
+{
+    struct perf_event_attr a = {.type = PERF_TYPE_BREAKPOINT,
+                                .size = sizeof a,
+                                .bp_type = HW_BREAKPOINT_X,
+                                .bp_addr = 0x1000,
+                                .bp_len = sizeof(long),
+                                .disabled = 1,
+                                .exclude_kernel = 1,
+                                .exclude_hv = 1};
+    long fd = syscall(SYS_perf_event_open, &a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) return errno;
+    close((int)fd);
+    return 0;
+}
+
 void kn_perf_probe_of(int pid, kn_perf_probe *out)
 {
     out->cpu_clock = try_open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, pid, -1, false);
@@ -153,6 +171,7 @@ void kn_perf_probe_of(int pid, kn_perf_probe *out)
     out->hardware = try_open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, pid, -1, false);
     out->sched_switch = try_sched_switch();
     out->uprobe = try_uprobe();
+    out->breakpoint = try_breakpoint(pid);
 }
 
 int kn_attach_check(const char *root, int pid, err *e)

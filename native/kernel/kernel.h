@@ -275,6 +275,7 @@ typedef struct kn_perf_probe {
     int hardware;     /* hardware cycles on the process */
     int sched_switch; /* the scheduler's tracepoint, whole machine */
     int uprobe;       /* ENOENT: the kernel has no uprobe events; else what CAP_PERFMON decides */
+    int breakpoint;   /* a hardware breakpoint of the process's user space */
 } kn_perf_probe;
 void kn_perf_probe_of(int pid, kn_perf_probe *out);
 /* Whether we may ptrace-attach to the process: opens /proc/PID/mem, for which the kernel asks the same question, and

@@ -477,6 +477,7 @@ static int l_perf_probe(lua_State *L)
     set_probe(L, "hardware", p.hardware);
     set_probe(L, "sched_switch", p.sched_switch);
     set_probe(L, "uprobe", p.uprobe);
+    set_probe(L, "breakpoint", p.breakpoint);
     return 1;
 }
 
