@@ -11,6 +11,7 @@ local places = require("lunette.declare.places")
 local validator = require("lunette.declare.validator")
 local fs = require("lunette.fs")
 local sys = require("lunette.sys")
+local text = require("lunette.text")
 
 local M = {}
 
@@ -115,9 +116,9 @@ end
 ---@return integer
 function M.line_with(at, line, name)
   local n, whole = 0, "%f[%w_]" .. name:gsub("%p", "%%%0") .. "%f[^%w_]"
-  for text in ((source_of(at.file) or "") .. "\n"):gmatch("(.-)\n") do
+  for line_text in ((source_of(at.file) or "") .. "\n"):gmatch("(.-)\n") do
     n = n + 1
-    if n >= line and text:find(whole) then return n end
+    if n >= line and line_text:find(whole) then return n end
   end
   return line
 end
@@ -234,6 +235,28 @@ local function fields_by_name(kind)
   return by_name
 end
 
+-- Numbers that the code of the declaration beneath reads by name: another name changes nothing.
+local NUMBERS <const> = { rule = "numbers", signal = "limits" }
+
+-- A name that an extension gives a number which there is not beneath is a slip, unless the extension brings its own code.
+local function check_numbers(kind, base, changes, at)
+  local field = NUMBERS[kind]
+  local old, new = base[field], field and changes[field]
+  if type(old) ~= "table" or type(new) ~= "table" or changes.of ~= nil then return end
+  local names, problems = {}, {}
+  for name in pairs(old) do names[#names + 1] = tostring(name) end
+  table.sort(names)
+  for name in pairs(new) do
+    if old[name] == nil then
+      local message = ("the %s beneath has no %s in %s; it has %s.%s"):format(kind, text.quote(tostring(name)), field,
+        table.concat(names, ", "), text.did_you_mean(tostring(name), names))
+      problems[#problems + 1] = { path = field .. "." .. tostring(name), key = true, message = message }
+    end
+  end
+  table.sort(problems, function(a, b) return a.path < b.path end)
+  if #problems > 0 then M.fail(problems, at) end
+end
+
 --- A copy of a declaration with other fields: tables are merged, lists replaced; a function for a field that is none gets the old value.
 ---@param base table       what the file was given, or a value of a constructor
 ---@param changes table
@@ -242,11 +265,12 @@ function M.extend(base, changes, at)
   local before = known[base]
   if not before then error("extend: the first argument must be the declaration beneath; there is none at this path", 2) end
   if type(changes) ~= "table" then error("extend: the second argument must be a table of fields", 2) end
+  at = at or M.here()
+  at.word = "extend"
+  check_numbers(before.kind, before.declared, changes, at)
   local types, out = fields_by_name(before.kind), {}
   for k, v in pairs(before.declared) do out[k] = v end
   for k, v in pairs(changes) do out[k] = merge(out[k], v, (types[k] or ""):find("function", 1, true) ~= nil) end
-  at = at or M.here()
-  at.word = "extend"
   return M.construct(before.kind, out, at)
 end
 

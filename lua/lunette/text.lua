@@ -33,9 +33,12 @@ end
 function M.nearest(word, words)
   if type(word) ~= "string" or word == "" or #word > MAX_WORD then return nil end
   local best, best_distance
+  local function begins(candidate) return candidate:byte(1) == word:byte(1) end
   for _, candidate in ipairs(words) do
     local d = #candidate <= MAX_WORD and distance(word, candidate) or math.huge
-    if not best_distance or d < best_distance then best, best_distance = candidate, d end
+    -- "tp" is "top" rather than "op": letters are left out inside a word
+    local is_nearer = not best_distance or d < best_distance or d == best_distance and begins(candidate) and not begins(best)
+    if is_nearer then best, best_distance = candidate, d end
   end
   if best and best_distance <= math.max(1, math.min(#word, #best) // 2) then return best end
   -- "Diagnostics:HandelStore" is near the beginning of "Diagnostics:HandleStore:MaxEntries"

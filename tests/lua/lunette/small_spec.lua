@@ -16,6 +16,7 @@ describe("lunette.text #unit", function()
       runtimeConfig = "runtime-config", LIST = "list", trend = "memory_trend" }) do
       assert.equal(meant, text.nearest(typed, words))
     end
+    assert.equal("top", text.nearest("tp", { "by", "op", "top" }))
     for _, typed in ipairs({ "", "zzzz", ("x"):rep(100) }) do assert.is_nil(text.nearest(typed, words)) end
   end)
 

@@ -49,6 +49,14 @@ describe("thresholds #unit", function()
     assert.same({ "uniform", "dispersed" }, { compared("dispersion", 100, 160), compared("dispersion", 100, 200) })
   end)
 
+  it("that there are not beneath are slips, told with file and line and what there is", function()
+    local dir = kit.folder()
+    kit.write(dir, "rules/memory-trend.lua", "local base = ...\nreturn extend(base, {\n  numbers = { growing_bytes_per_sec = 10 },\n})")
+    local problem = declare.format(build.build(site.named({ site.PRODUCT, dir })).problems[1])
+    assert.matches("rules/memory-trend.lua:3: the rule beneath has no \"growing_bytes_per_sec\" in numbers; it has growing_bytes_per_s, "
+      .. "shrinking_bytes_per_s. Did you mean \"growing_bytes_per_s\"?", problem, 1, true)
+  end)
+
   it("are changed by a file of the same name, one by one", function()
     with {
       ["rules/memory-trend.lua"] = "local base = ...\nreturn extend(base, { numbers = { growing_bytes_per_s = 10 } })",
