@@ -2,6 +2,7 @@
 -- Takes a thread snapshot: the worker's facts become an artifact of threads with named frames, locks and the pool.
 local locks = require("threads.locks")
 local loop = require("lunette.loop")
+local method_names = require("threads.names")
 local numbers = require("lunette.numbers")
 local recognise = require("threads.recognise")
 local symbol_path = require("samplers.symbol_path")
@@ -32,26 +33,10 @@ local function base(path) return path and path:match("[^/]+$") or nil end
 
 -- ---- frames -----------------------------------------------------------------------------------------------------------------------
 
--- "Ns.Type+Nested.Method(Args)" -> type and method; dots within brackets and parentheses belong to arguments.
-local function split_name(name)
-  local head = name:match("^[^%(]*") or name
-  local depth, cut = 0, nil
-  for i = 1, #head do
-    local c = head:byte(i)
-    if c == 0x5b or c == 0x3c then depth = depth + 1 elseif c == 0x5d or c == 0x3e then depth = depth - 1 end -- [ < and ] >
-    if c == 0x2e and depth == 0 then
-      local before = head:byte(i - 1)
-      if before ~= 0x2e then cut = i end -- "..ctor": the constructor's own dot
-    end
-  end
-  if not cut then return nil, head end
-  return head:sub(1, cut - 1), head:sub(cut + 1)
-end
-
 local function methods_of(facts)
   local list = {}
   for i, m in ipairs(facts.methods or {}) do
-    local type_name, method = split_name(m[2])
+    local type_name, method = method_names.split(m[2])
     list[i] = {
       address = m[1], name = m[2] ~= "" and m[2] or "<dynamic>", type = type_name, method = method, token = m[3],
       module = facts.modules[m[4] + 1], dynamic = m[5],
@@ -257,6 +242,19 @@ end
 
 -- ---- all of it --------------------------------------------------------------------------------------------------------------------
 
+-- A dump of the kind Mini or Triage has stacks, but not the memory that says who owns what.
+local function locks_unknown(artifact)
+  if #artifact.locks > 0 then return end
+  for _, thread in ipairs(artifact.threads) do
+    if thread.reason == recognise.MONITOR then
+      artifact.locks_unknown = ("threads wait for locks, but %s does not hold who owns them%s"):format(
+        artifact.origin == "dump" and "the dump" or "what could be read", artifact.origin == "dump" and ": take one with WithHeap" or "")
+      artifact.warnings[#artifact.warnings + 1] = "LocksNotCaptured: " .. artifact.locks_unknown
+      return
+    end
+  end
+end
+
 -- Makes the artifact of a worker's facts: pure, but for what the kernel says of native threads.
 ---@param facts table
 ---@return table
@@ -290,6 +288,7 @@ function M.artifact(facts)
     thread.blocked = thread.alive and thread.reason ~= nil and not recognise.PARKED[thread.reason] and thread.reason ~= "Running"
     thread.stall = recognise.stall(thread)
   end
+  locks_unknown(artifact)
   return artifact
 end
 

@@ -46,4 +46,14 @@ function M.again(artifact)
   return { process = live }
 end
 
+--- The error of a second look, as the view answers it.
+function M.explain(artifact, err, thread_id)
+  if err.kind == "ProcessNotFound" then err.kind = "ProcessExited" end
+  if err.kind == "NotFound" and thread_id then
+    return errors.new("ThreadNotFound", ("Thread %d has ended since the snapshot."):format(thread_id), { detail = tostring(thread_id) })
+  end
+  err.process_id = err.process_id or artifact.process_id
+  return err
+end
+
 return M

@@ -52,6 +52,8 @@ const mem_job_entry MEM_JOBS[] = {
     {"method-code", job_method_code},
     {"settings", job_settings},
     {"threads", job_threads},
+    {"resolve", job_resolve},
+    {"frame-vars", job_frame_vars},
     {"heap", job_heap},
     {"heap-object", job_heap_object},
     {NULL, NULL},

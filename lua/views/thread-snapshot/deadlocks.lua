@@ -48,7 +48,8 @@ return view {
     end
     return rows, {
       fields = answer.fields(artifact),
-      summary = #cycles == 0 and "No circle of threads that wait for each other's locks. Waits that are no locks (tasks, semaphores) are "
+      summary = artifact.locks_unknown and ("Not known: %s."):format(artifact.locks_unknown)
+        or #cycles == 0 and "No circle of threads that wait for each other's locks. Waits that are no locks (tasks, semaphores) are "
         .. "in wait-chains." or ("%d circle%s of threads that wait for each other's locks."):format(#cycles, #cycles == 1 and "" or "s"),
     }
   end,
