@@ -11,6 +11,7 @@ local render = require("lunette.render")
 local scopes = require("lunette.scopes")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
+local terminal = require("lunette.terminal")
 local text = require("lunette.text")
 
 local M = {}
@@ -39,7 +40,6 @@ local KNOWN <const> = {
   ["--config"] = "value", ["--help"] = "flag",
 }
 local STDIN <const>, STDOUT <const>, STDERR <const> = 0, 1, 2
-local BAR <const> = 24
 
 local function complain(message)
   io.stderr:write("lunette call: ", message, "\n")
@@ -150,20 +150,6 @@ end
 
 -- ---- running ------------------------------------------------------------------------------------------------------------------------
 
-local function progress_bar()
-  if not sys.isatty(STDERR) then return nil, function() end end
-  local shown = false
-  local function draw(value, total, message)
-    shown = true
-    local bar = total and ("#"):rep(math.floor(value * BAR / total)) or ("."):rep(value % BAR)
-    io.stderr:write(("\r[%-" .. BAR .. "s] %s "):format(bar, message or ""))
-  end
-  local function clear()
-    if shown then io.stderr:write("\r\27[K") end
-  end
-  return draw, clear
-end
-
 -- Asks the person at the terminal; nil when there is none.
 local function terminal_elicit()
   if not (sys.isatty(STDIN) and sys.isatty(STDERR)) then return nil end
@@ -176,7 +162,7 @@ local function terminal_elicit()
 end
 
 local function run_once(step, run)
-  local draw, clear = progress_bar()
+  local draw, clear = terminal.progress_bar()
   local asked = { principal = run.principal, on_progress = draw, elicit = terminal_elicit() }
   local result, err = mcp.call_local(step.tool, step.arguments, asked)
   clear()

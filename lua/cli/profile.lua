@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- lunette profile: where a process or a recording spends its samples, and the same as a flame graph or a file for another program.
 local app = require("lunette.app")
+local asking = require("lunette.asking")
 local config = require("lunette.config")
 local export = require("samplers.export")
 local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
-local mcp = require("lunette.mcp")
 local options = require("lunette.options")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
@@ -90,18 +90,8 @@ local function plan_of(opts)
   return plan
 end
 
--- A call of a tool as JSON would give it; nil, err.
-local function ask(name, arguments)
-  local result, err = mcp.call_local(name, arguments, {})
-  if not result then return nil, { message = tostring(err) } end
-  local answer = json.decode(result.content[1].text, true)
-  if type(answer) ~= "table" then return nil, { message = tostring(result.content[1].text) } end
-  if answer.error then return nil, answer.error end
-  return answer
-end
-
 local function capture(plan, path)
-  return ask("collect_sample", {
+  return asking.ask("collect_sample", {
     kind = plan.kind, processId = not path and plan.pid or nil, traceFilePath = path, durationSeconds = not path and plan.seconds or nil,
   })
 end
@@ -175,7 +165,7 @@ local function run(plan, as_json)
   if not entry then return nil, err end
   local methods
   if plan.top > 0 then
-    methods, err = ask("query_snapshot", {
+    methods, err = asking.ask("query_snapshot", {
       handle = answer.handle, view = "top-methods", topN = plan.top, rankBy = plan.kind == "allocation" and "bytes" or nil,
     })
     if not methods then return nil, err end

@@ -1,8 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- terminal: text from elsewhere made safe to show on a terminal, and what the subcommands for people share.
+local sys = require("lunette.sys")
 local text = require("lunette.text")
 
 local M = {}
+
+local STDERR <const> = 2
+local BAR <const> = 24
 
 M.EXIT_OK, M.EXIT_FAILURE, M.EXIT_USAGE = 0, 1, 2
 
@@ -31,6 +35,23 @@ function M.fail(command, err)
   if err.hint and err.hint ~= "" then said = said .. " " .. err.hint end
   io.stderr:write("lunette ", command, ": ", M.printable(said), "\n")
   return M.EXIT_FAILURE
+end
+
+--- Draws the progress of long work on the terminal, where there is one.
+---@return fun(value: number, total: number?, message: string?)? draw   nil without a terminal
+---@return fun() clear
+function M.progress_bar()
+  if not sys.isatty(STDERR) then return nil, function() end end
+  local shown = false
+  local function draw(value, total, message)
+    shown = true
+    local bar = total and ("#"):rep(math.floor(value * BAR / total)) or ("."):rep(value % BAR)
+    io.stderr:write(("\r[%-" .. BAR .. "s] %s "):format(bar, message or ""))
+  end
+  local function clear()
+    if shown then io.stderr:write("\r\27[K") end
+  end
+  return draw, clear
 end
 
 return M
