@@ -196,15 +196,22 @@ local LIVE_RISK <const> = {
 
 -- ---- captures of a watch ----------------------------------------------------------------------------------------------------------
 
+local function captured(ctx, arguments)
+  local this = require("tools.inspect_heap")
+  local call, err = this:prepare(ctx, arguments, { authorised = true })
+  if not call then return nil, err end
+  local data, extras = this:perform(ctx, call)
+  if data == nil then return nil, extras end
+  return { handle = extras.handle }
+end
+
+-- The walk stops the target for less time than a collection does; where it cannot attach, the runtime's own events do.
 captures.announce("heap", {
   view = "top-types",
   capture = function(ctx, target)
-    local this = require("tools.inspect_heap")
-    local call, err = this:prepare(ctx, { source = "gcdump", processId = target.pid }, { authorised = true })
-    if not call then return nil, err end
-    local data, extras = this:perform(ctx, call)
-    if data == nil then return nil, extras end
-    return { handle = extras.handle }
+    local done, err = captured(ctx, { source = "live", processId = target.pid, includeRetentionPaths = true })
+    if done or err.kind == "Cancelled" or err.kind == "ProcessExited" then return done, err end
+    return captured(ctx, { source = "gcdump", processId = target.pid })
   end,
 })
 

@@ -238,6 +238,24 @@ local function native_aot(skip)
   h.eq(nil, h.ok(server:call("inspect_process", { view = "list" })).error, "the server is alive")
 end
 
+local function by_a_watch(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local target <close> = start("net10.0", "leak", N)
+  local arguments = {
+    kind = "counters", processId = target.pid, triggerWhen = "rssMb>1", captureKind = "heap", windowSeconds = 20, sampleIntervalSeconds = 1,
+  }
+  local envelope = h.ok(server:call("collect_events", arguments))
+  if envelope.safetyApproval then
+    arguments._dotnetDiagnostics = { acknowledgement = envelope.safetyApproval.requiredAcknowledgement }
+    envelope = h.ok(server:call("collect_events", arguments))
+  end
+  local record = h.ok(envelope.data and envelope.data.gatedCapture, h.json.encode(envelope.error or {})).captures[1]
+  local handle = h.ok(record and record.handle, "a handle: " .. h.json.encode(envelope.data))
+  h.eq(N, row_of(ask(server, handle, "top-types", { topN = 1000 }).topTypes, "Lunette.Target.Customer").instanceCount, "of the watch")
+end
+
 return {
   { "known numbers of known types on every runtime", known },
   { "a leak is explained on every runtime", leak },
@@ -246,4 +264,5 @@ return {
   { "beside another session", beside_another },
   { "a target that dies", dying },
   { "NativeAOT", native_aot },
+  { "a watch takes a heap", by_a_watch },
 }

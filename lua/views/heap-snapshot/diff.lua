@@ -29,8 +29,8 @@ end
 local function notes_of(before, after)
   local notes = json.array({})
   if before.origin ~= after.origin then
-    notes[1] = ("OtherSource: one heap is of a %s, one of a %s: a gcdump is taken behind a collection, a walk may count garbage."):format(
-      before.origin, after.origin)
+    notes[1] = ("OtherSource: one heap is of a %s, one of a %s: a gcdump is taken behind a collection, a walk counts garbage too, and "
+      .. "nested and generic types have other names in a gcdump."):format(before.origin, after.origin)
   end
   return notes
 end
