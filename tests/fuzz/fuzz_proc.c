@@ -43,6 +43,13 @@ static void process(slice text)
     kn_exit x;
     int wait_status;
     err e = {0};
+    kn_maps maps;
+    kn_thread_wait wait;
+    buf files;
+    buf_init(&files, 1 << 20);
+    (void)kn_parse_maps(text, &maps, &files, NULL);
+    buf_fini(&files);
+    (void)kn_parse_syscall(text, &wait);
     (void)kn_parse_schedstat(text, &ns);
     (void)kn_parse_stat(text, &stat, &e);
     if (kn_parse_zombie(text, &wait_status)) kn_exit_of_status(wait_status, &x);

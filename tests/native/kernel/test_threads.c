@@ -194,6 +194,38 @@ static void each_allocation_may_fail(void **state)
     assert_true(each_allocation_fails(list_own, NULL) > 1);
 }
 
+static void a_call_is_read_from_its_line(void **state)
+{
+    (void)state;
+    kn_thread_wait w = {0};
+    assert_int_equal(kn_parse_syscall(slice_str("202 0x7f10 0x189 0x0 0x0 0x0 0xffffffffffffffff 0x7ffe 0x7f\n"), &w),
+                     1);
+    assert_int_equal(w.syscall, 202);
+    assert_int_equal(w.args[0], 0x7f10);
+    assert_int_equal(w.args[1], 0x189);
+    assert_true(w.args[5] == UINT64_MAX);
+    assert_int_equal(kn_parse_syscall(slice_str("running\n"), &w), 0);
+    assert_false(w.has_syscall);
+    assert_int_equal(kn_parse_syscall(slice_str("-1 0x7ffe 0x7f\n"), &w), 0);
+    assert_int_equal(kn_parse_syscall(slice_str(""), &w), 0);
+    assert_int_equal(kn_parse_syscall(slice_str("0 0x1"), &w), 1); /* cut short: what is missing is 0 */
+    assert_int_equal(w.args[0], 1);
+    assert_int_equal(w.args[1], 0);
+}
+
+static void waits_are_of_all_threads(void **state)
+{
+    (void)state;
+    kn_thread_waits all;
+    err e = {0};
+    assert_int_equal(kn_thread_waits_of("", getpid(), &all, &e), 0);
+    assert_true(all.n >= 1);
+    assert_int_equal(all.rows[0].tid, getpid());
+    assert_int_equal(all.rows[0].state, 'R'); /* it is us who ask */
+    kn_thread_waits_fini(&all);
+    assert_int_equal(kn_thread_waits_of("", INT32_MAX, &all, &e), -ERR_PROCESS_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +234,8 @@ int main(void)
         cmocka_unit_test(a_process_that_is_not_there_is_an_error),
         cmocka_unit_test(the_first_number_of_schedstat_is_the_time),
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(a_call_is_read_from_its_line),
+        cmocka_unit_test(waits_are_of_all_threads),
     };
     return cmocka_run_group_tests(tests, fixtures_make, fixtures_remove);
 }
