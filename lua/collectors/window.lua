@@ -16,11 +16,13 @@ M.SETTLE_MS = 1500  -- a program younger than this may still be starting: enabli
 M.ENDING_MS = 1500  -- for a process that closed its stream to end, before it is said to live on
 M.LOSERS = 3 -- threads that the note on lost events names
 -- A runtime writes its events each BEAT_MS, and a session that is stopped ends when it would do so next: stopping it LEAD_MS before
--- saves the wait. The window may end EARLY of its length sooner for that, or a beat later.
+-- saves the wait; earlier still where the machine is so busy that our own waits end late. The window may end EARLY of its length sooner
+-- for that, or a beat later.
 M.BEAT_MS = 100
 M.LEAD_MS = 20
 M.EARLY = 0.005
 local LOOK_MS <const> = 4 -- until a write that is late is looked for again
+local LAG_MAX_MS <const> = 40
 local BATCH_MS <const> = 60000 -- longest wait for the next piece of a file
 
 ---@class WindowSpec
@@ -57,20 +59,21 @@ local function feed(batch, on_event)
 end
 
 -- Milliseconds until the runtime is about to write, near the deadline; 0: end now. A runtime that is silent does not sleep.
-local function until_beat(source, left_ms, early_ms)
+local function until_beat(source, left_ms, early_ms, lag_ms)
   if left_ms > early_ms then return left_ms - early_ms end
   local arrived = source:arrived_ns()
   local ago = arrived and (loop.now_ns() - arrived) / 1e6 or math.huge
   if ago > 2 * M.BEAT_MS then return math.max(0, left_ms) end
-  if left_ms <= -M.BEAT_MS or (ago >= M.BEAT_MS - M.LEAD_MS and ago < M.BEAT_MS) then return 0 end
-  return ago < M.BEAT_MS and math.min(M.BEAT_MS - M.LEAD_MS - ago, left_ms + M.BEAT_MS) or LOOK_MS
+  local due = M.BEAT_MS - M.LEAD_MS - math.min(2 * lag_ms, LAG_MAX_MS)
+  if left_ms <= -M.BEAT_MS or (ago >= due and ago < M.BEAT_MS) then return 0 end
+  return ago < M.BEAT_MS and math.min(due - ago, left_ms + M.BEAT_MS) or LOOK_MS
 end
 
 -- How long to wait for the next look at the clock; nil: the window is over.
-local function until_over(source, spec, elapsed)
+local function until_over(source, spec, elapsed, lag_ms)
   local over = elapsed - spec.duration_ms
   if spec.on_beat then
-    local wait = until_beat(source, -over, math.min(M.BEAT_MS / 2, M.EARLY * spec.duration_ms))
+    local wait = until_beat(source, -over, math.min(M.BEAT_MS / 2, M.EARLY * spec.duration_ms), lag_ms)
     return wait > 0 and wait or nil
   end
   if over >= (spec.grace_ms or 0) or (over >= 0 and (not spec.complete or spec.complete(elapsed))) then return nil end
@@ -79,15 +82,18 @@ end
 
 --- Reads until the deadline, the end of the stream, or an interruption. Returns how it ended, or nil, err.
 local function read(source, spec, started_ms)
-  local taken = 0
+  local taken, lag = 0, 0
   while true do
     local wait = BATCH_MS
     if spec.duration_ms then
-      local left = until_over(source, spec, loop.now_ms() - started_ms)
+      local left = until_over(source, spec, loop.now_ms() - started_ms, lag)
       if not left then return "deadline" end
       wait = math.min(M.TICK_MS, left)
     end
-    local batch, err = source:next(math.max(1, math.ceil(wait)))
+    local asked_ns = loop.now_ns()
+    wait = math.max(1, math.ceil(wait))
+    local batch, err = source:next(wait)
+    if not batch and err.kind == "Timeout" then lag = math.max(lag / 2, (loop.now_ns() - asked_ns) / 1e6 - wait) end
     if batch then
       feed(batch, spec.on_event)
       taken = taken + #batch
