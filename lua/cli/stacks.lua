@@ -90,14 +90,14 @@ local function add_circles(out, circles)
 end
 
 local function run(plan, as_json)
-  local answers, err = {}, nil
-  answers[1], err = asking.ask("collect_thread_snapshot", {
+  local first, err = asking.ask("collect_thread_snapshot", {
     processId = plan.pid, dumpFilePath = plan.path, maxFramesPerThread = plan.frames, includeNativeFrames = plan.native,
   })
-  if not answers[1] then return nil, err end
+  if not first then return nil, err end
+  local answers = { first }
   for i, view in ipairs { "unique-stacks", "lock-graph", "deadlocks" } do
     answers[i + 1], err = asking.ask("query_snapshot", {
-      handle = answers[1].handle, view = view, topN = plan.top, framesToHash = view == "unique-stacks" and plan.frames or nil,
+      handle = first.handle, view = view, topN = plan.top, framesToHash = view == "unique-stacks" and plan.frames or nil,
     })
     if not answers[i + 1] then return nil, err end
   end
@@ -105,11 +105,11 @@ local function run(plan, as_json)
     for _, answer in ipairs(answers) do sys.write(json.encode(answer) .. "\n") end
     return true
   end
-  local out = { terminal.printable(answers[1].summary:match("^(.-)%s*Cut to fit:") or answers[1].summary) }
+  local out = { terminal.printable(first.summary:match("^(.-)%s*Cut to fit:") or first.summary) }
   for _, place in ipairs(answers[2].data.uniqueStacks) do add_place(out, place) end
   add_locks(out, answers[3].data.locks)
   add_circles(out, answers[4].data.deadlocks)
-  for _, warning in ipairs(answers[1].data.warnings or {}) do out[#out + 1] = "Note: " .. terminal.printable(warning) end
+  for _, warning in ipairs(first.data.warnings or {}) do out[#out + 1] = "Note: " .. terminal.printable(warning) end
   sys.write(table.concat(out, "\n") .. "\n")
   return true
 end
