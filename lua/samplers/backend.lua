@@ -7,7 +7,8 @@ local M = {}
 
 M.MODERATE = {
   level = "moderate", target_impact = "low", data_exposure = "metadata",
-  reason = "The runtime stops all managed threads about each millisecond for their stacks; answers hold names of methods.",
+  reason = "CoreCLR: the runtime stops all managed threads about each millisecond for their stacks (NativeAOT: the kernel samples what "
+    .. "runs); answers hold names of methods.",
 }
 M.HIGH = {
   level = "high", target_impact = "moderate", data_exposure = "metadata",

@@ -6,11 +6,14 @@ local capture = lazy("samplers.capture")
 local captures = require("lunette.captures")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
+local ilc = lazy("samplers.ilc")
+local ipc = require("lunette.ipc")
 local json = require("lunette.json")
 local leaders = lazy("samplers.leaders")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local oncpu = lazy("samplers.oncpu")
+local process = require("lunette.process")
 local resource = lazy("samplers.resource")
 local sources = lazy("samplers.sources")
 local symbol_path = lazy("samplers.symbol_path")
@@ -69,6 +72,12 @@ end
 
 -- Where threads run, by the kernel.
 local function collect_os(ctx, source, args)
+  local methods
+  if args.nativeAotMapFile and source.process.digest.runtime == "NativeAot" then
+    local err
+    methods, err = ilc.read(args.nativeAotMapFile)
+    if not methods then return nil, err end
+  end
   local artifact, phases = oncpu.run(ctx, source, args)
   if not artifact then
     local err = phases
@@ -85,6 +94,7 @@ local function collect_os(ctx, source, args)
   local ranked = loop.now_ns()
   artifact.hotspots = artifact.profile:top_methods { top = args.topN, rank_by = "inclusive" }
   artifact.symbol_source = oncpu.symbol_source(artifact)
+  if methods then artifact.ilc = ilc.seen(artifact.profile, methods) end
   artifact.phases = phases_of(phases, since(ranked), sources.add(ctx, artifact, args, source.process), true)
   artifact.signals_resource, artifact.total_ms = resource.signals, since(args.asked_ns)
   return artifact
@@ -171,10 +181,21 @@ local function sentence(artifact, source)
     info.samples < FEW_MS and " So few say little: take a longer window." or "")
 end
 
+-- A process without a diagnostics socket can be sampled by the kernel all the same: most programs of NativeAOT, DOTNET_EnableDiagnostics=0.
+local function unreachable(ctx, args, err)
+  if err.kind ~= "EndpointUnavailable" or not args.processId or args.cpuBackend == "EventPipe" then return nil, err end
+  local endpoint, target = ipc.resolve(args.processId), process.resolve(ctx, args.processId, { any = true })
+  if not endpoint or not target then return nil, err end
+  target.endpoint = endpoint
+  if not backend.is_os(target, args.cpuBackend) then return nil, err end
+  return { process = target }
+end
+
 local function source(ctx, args)
   args.asked_ns, args.topN = loop.now_ns(), args.topN or TOP
   args.maxResolvedSources = args.maxResolvedSources or args.topN
   local found, err = collector.source(ctx, args)
+  if not found then found, err = unreachable(ctx, args, err) end
   if not found then return nil, err end
   err = found.process and backend.unfit(found.process, args.cpuBackend)
   if err then return nil, err end

@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- MethodIdentity: what names a managed method to other tools: (module version id, token), with names and source line beside it.
+local lazy = require("lunette.lazy")
+local ilc = lazy("samplers.ilc")
 local json = require("lunette.json")
 
 local M = {}
@@ -46,6 +48,17 @@ local function instantiation(of_type, of_method)
   end
   if size == 0 or size > MAX_NAME or not closed(of_type) or not closed(of_method) then return nil end
   return setmetatable({ type = json.array(of_type), method = json.array(of_method) }, { __order = { "type", "method" } })
+end
+
+--- The identity of a method of NativeAOT by its symbol: by name only, without a module version id and a token.
+---@param symbol string
+---@param program string   name of the program's file
+---@return table
+function M.of_symbol(symbol, program)
+  local n = ilc.parse(symbol, program)
+  return setmetatable({
+    methodName = n.method, genericArity = n.arity, moduleName = n.assembly, typeFullName = n.type_name,
+  }, ORDER)
 end
 
 ---@class SampleSource

@@ -56,6 +56,7 @@ end
 ---@param frame integer
 function M.identity(artifact, frame)
   local found = artifact.profile:frame(frame)
+  if artifact.ilc and artifact.ilc[found.method] then return identity.of_symbol(found.method, found.module) end
   local module = found.module_index and artifact.modules[found.module_index]
   return identity.of(found, module, artifact.sources and artifact.sources[frame])
 end
