@@ -134,7 +134,8 @@ static void read_rest(reader *r)
     cursor_skip(c, 1);
     float counts = cursor_f32(c), sizes = cursor_f32(c);
     i->sampled = cursor_ok(c) && (counts > 1 || sizes > 1);
-    if (cursor_u8(c) != TAG_NULL || cursor_u8(c) != TAG_NULL) return; /* other runtimes' heaps, segments */
+    uint8_t other = cursor_u8(c), segments = cursor_u8(c); /* of other runtimes' heaps; of this one's */
+    if (other != TAG_NULL || segments != TAG_NULL) return;
     (void)text(c);
     int64_t ticks = cursor_i64(c);
     slice machine = text(c), process = text(c);
@@ -237,7 +238,8 @@ static slice plain_name(slice name)
 static void runtimes_name(slice name, char *out)
 {
     for (size_t i = 0; i < name.n; i++) {
-        char c = (char)name.p[i], before = i ? (char)name.p[i - 1] : '.';
+        char c = (char)name.p[i];
+        int before = i ? name.p[i - 1] : '.';
         size_t end = i + 1;
         while (end < name.n && name.p[end] == ',')
             end++;
@@ -305,8 +307,11 @@ static int add_node(reader *r, uint32_t i)
         uint32_t t = next_target(r, i, &n);
         if (t == GRAPH_NONE || !cursor_ok(&n.targets))
             return err_set(r->e, ERR_MALFORMED, "a .gcdump file: object %u refers to nowhere", i);
-        if (told_address(r, t) == 0 && (rc = read_node(r, t, &to)) < 0) return rc;
-        if (told_address(r, t) == 0 && is_group(r, t, &to)) continue;
+        if (told_address(r, t) == 0) {
+            rc = read_node(r, t, &to);
+            if (rc < 0) return rc;
+            if (is_group(r, t, &to)) continue;
+        }
         (void)graph_builder_edge(r->b, address_of(r, t));
     }
     return 0;
@@ -349,45 +354,59 @@ static slice field_of(slice name)
     return name.n > n + 1 && memcmp(name.p, mark, n) == 0 ? slice_of(name.p + n, name.n - n - 1) : (slice){0};
 }
 
+typedef struct groups {
+    group *p;
+    uint32_t n, cap;
+} groups;
+
+static int push_group(reader *r, groups *to, group g)
+{
+    if (to->n == to->cap) {
+        uint32_t cap = to->cap ? to->cap * 2 : 256;
+        group *p = mem_realloc(to->p, cap * sizeof *p);
+        if (!p) return err_set(r->e, ERR_NO_MEMORY, "no memory for the roots of a .gcdump file");
+        to->p = p;
+        to->cap = cap;
+    }
+    to->p[to->n++] = g;
+    return 0;
+}
+
+/* What one node of the way from the file's root means; what is below a group goes onto the stack. */
+static int take_root(reader *r, group at, uint8_t *seen, groups *stack)
+{
+    node n;
+    int rc = read_node(r, at.node, &n);
+    if (rc < 0) return rc;
+    if (is_undefined(r, &n)) return 0; /* a static that holds nothing, or what was collected */
+    if (!is_group(r, at.node, &n)) {
+        unsigned flags = at.kind == GRAPH_ROOT_PINNED_HANDLE ? GRAPH_PINNED : 0;
+        (void)graph_builder_root(r->b, at.kind, flags, 0, address_of(r, at.node), at.name);
+        return 0;
+    }
+    if (seen[at.node]++) return 0;
+    slice name = r->types[n.type].name;
+    group below = {.kind = kind_of(name, at.kind), .name = field_of(name)};
+    for (uint32_t k = 0; k < n.n && rc == 0; k++) {
+        below.node = next_target(r, at.node, &n);
+        if (below.node == GRAPH_NONE) return err_set(r->e, ERR_MALFORMED, "a .gcdump file: a root refers to nowhere");
+        rc = push_group(r, stack, below);
+    }
+    return rc;
+}
+
 static int add_roots(reader *r)
 {
+    groups stack = {0};
     uint8_t *seen = mem_calloc(r->n_nodes, 1);
-    group *stack = NULL;
-    uint32_t n = 0, cap = 0;
-    int rc = seen ? 0 : err_set(r->e, ERR_NO_MEMORY, "no memory for the roots of a .gcdump file");
-    group next = {.node = r->root, .kind = GRAPH_ROOT_OTHER};
-    for (bool more = rc == 0; more && rc == 0;) {
-        node at;
-        rc = read_node(r, next.node, &at);
-        if (rc < 0) break;
-        slice name = r->types[at.type].name;
-        if (is_undefined(r, &at)) {
-            at.n = 0; /* a static that holds nothing, or what was collected */
-        } else if (!is_group(r, next.node, &at)) {
-            (void)graph_builder_root(r->b, next.kind, next.kind == GRAPH_ROOT_PINNED_HANDLE ? GRAPH_PINNED : 0, 0,
-                                     address_of(r, next.node), next.name);
-            at.n = 0;
-        } else if (seen[next.node]++) {
-            at.n = 0;
-        }
-        const group below = {.kind = kind_of(name, next.kind), .name = field_of(name)};
-        for (uint32_t k = 0; k < at.n && rc == 0; k++) {
-            uint32_t to = next_target(r, next.node, &at);
-            if (to == GRAPH_NONE) rc = err_set(r->e, ERR_MALFORMED, "a .gcdump file: a root refers to nowhere");
-            if (n == cap) {
-                uint32_t more_cap = cap ? cap * 2 : 256;
-                group *p = mem_realloc(stack, more_cap * sizeof *p);
-                if (!p) rc = err_set(r->e, ERR_NO_MEMORY, "no memory for the roots of a .gcdump file");
-                if (p) stack = p;
-                if (p) cap = more_cap;
-            }
-            if (rc == 0) stack[n++] = (group){to, below.kind, below.name};
-        }
-        more = n > 0;
-        if (more) next = stack[--n];
+    int rc = seen ? push_group(r, &stack, (group){.node = r->root, .kind = GRAPH_ROOT_OTHER})
+                  : err_set(r->e, ERR_NO_MEMORY, "no memory for the roots of a .gcdump file");
+    while (rc == 0 && stack.n) {
+        group at = stack.p[--stack.n];
+        rc = take_root(r, at, seen, &stack);
     }
     free(seen);
-    free(stack);
+    free(stack.p);
     return rc;
 }
 
