@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_perf.c: events of a child process whose work is known. What this machine refuses is skipped with its reason. */
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "check.h"
+#include "kernel/kernel.h"
 #include "kernel/perf.h"
 
 /* ---- the child --------------------------------------------------------------------------------------------------- */
@@ -198,6 +200,73 @@ static void counters_without_a_ring_are_summed(void **state)
     finish(&t);
 }
 
+/* As nobody: 0 when all is as it should be, else the line. */
+static int look_as_nobody(pid_t roots)
+{
+    if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) return 77;
+    perf_set *p;
+    err e = {0};
+    int64_t paranoid = 0;
+    perf_spec s = perf_cpu_clock(100);
+    perf_cfg cfg = {.pid = roots, .specs = &s, .n_specs = 1};
+    if (kn_read_num("", "/proc/sys/kernel/perf_event_paranoid", &paranoid, NULL) < 0 || paranoid > 2) return 77;
+    if (perf_open(&cfg, &p, &e) != -ERR_PERMISSION_DENIED) return 1;
+    if (!strstr(e.hint, "PERFMON") || !strstr(e.hint, "--cap-add") || strcmp(e.detail, "perf_event_open") != 0)
+        return 2;
+    err_clear(&e);
+    perf_spec machine = s;
+    machine.machine = true;
+    cfg.specs = &machine;
+    if (perf_open(&cfg, &p, &e) != (paranoid > 0 ? -ERR_PERMISSION_DENIED : 0)) return 3;
+    if (paranoid > 0 && !strstr(e.hint, "sysctl kernel.perf_event_paranoid=")) return 4;
+    err_clear(&e);
+    cfg = (perf_cfg){.pid = getpid(), .specs = &s, .n_specs = 1};
+    if (perf_open(&cfg, &p, &e) < 0) return 5; /* one's own, in user space at least */
+    perf_stats st;
+    perf_stats_of(p, &st);
+    perf_close(p);
+    return st.no_kernel == (paranoid > 1) ? 0 : 6;
+}
+
+static void without_privilege_the_remedy_is_told_and_ones_own_are_seen(void **state)
+{
+    (void)state;
+    int status = 0;
+    if (geteuid() != 0) skip();
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) _exit(look_as_nobody(parent));
+    waitpid(pid, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip();
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void each_refusal_is_of_its_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        int sys, kind;
+    } cases[] = {{EACCES, ERR_PERMISSION_DENIED},
+                 {EPERM, ERR_PERMISSION_DENIED},
+                 {ESRCH, ERR_PROCESS_NOT_FOUND},
+                 {ENOENT, ERR_NOT_SUPPORTED},
+                 {ENOSYS, ERR_NOT_SUPPORTED},
+                 {EOPNOTSUPP, ERR_NOT_SUPPORTED},
+                 {EBUSY, ERR_BUSY},
+                 {EMFILE, ERR_LIMIT},
+                 {ENOMEM, ERR_NO_MEMORY},
+                 {EIO, ERR_IO}};
+    perf_spec s = perf_hardware(PERF_COUNT_HW_CPU_CYCLES, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        err e = {0};
+        assert_int_equal(perf_explain("", &s, 42, cases[i].sys, &e), -cases[i].kind);
+        assert_true(e.message[0] != 0);
+    }
+    err e = {0};
+    (void)perf_explain("", &s, 42, ENOENT, &e);
+    assert_non_null(strstr(e.hint, "virtual machines"));
+}
+
 static void a_process_that_is_none_is_not_found(void **state)
 {
     (void)state;
@@ -216,6 +285,8 @@ int main(void)
         cmocka_unit_test(a_stop_before_the_window_ends_it_at_once),
         cmocka_unit_test(counters_without_a_ring_are_summed),
         cmocka_unit_test(a_process_that_is_none_is_not_found),
+        cmocka_unit_test(without_privilege_the_remedy_is_told_and_ones_own_are_seen),
+        cmocka_unit_test(each_refusal_is_of_its_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
