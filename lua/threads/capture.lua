@@ -4,6 +4,7 @@ local locks = require("threads.locks")
 local loop = require("lunette.loop")
 local method_names = require("threads.names")
 local numbers = require("lunette.numbers")
+local native_code = require("threads.native")
 local recognise = require("threads.recognise")
 local symbol_path = require("samplers.symbol_path")
 local symbols = require("lunette.symbols")
@@ -129,34 +130,15 @@ local function thread_of(given, facts, methods, names)
   return thread
 end
 
-local LINUX_STATES <const> = { R = "Running", D = "BlockedOnUninterruptibleIO", T = "Stopped", t = "Stopped" }
-
--- A thread without a managed one, of a program that has none (NativeAOT): the label is of the kernel's state.
+-- A thread without a managed one, of a program that has none (NativeAOT): the label is by the kernel's word.
 local function native_thread(given, facts)
   local frames = frames_of(given.frames, {}, facts)
+  local reason = (facts.reasons or {})[given.tid] or given.state and native_code.reason { state = given.state }
   return {
     id = given.osId, os_id = given.osId, address = "0x0", flags = 0, lock_count = 0, alive = true, background = false, frames = frames,
-    name = given.name, state = given.state or "?", reason = LINUX_STATES[given.state], wchan_of = given.state == "S" and given.tid or nil,
-    key = given.osId, stack_end = given["end"], native = true, refs = {}, waits_on = {},
+    name = given.name, state = given.state or "?", reason = reason, key = given.osId, stack_end = given["end"], native = true, refs = {},
+    waits_on = {},
   }
-end
-
-local function wchan(pid, tid)
-  local file = io.open(("/proc/%d/task/%d/wchan"):format(pid, tid), "r")
-  local text = file and file:read("a") or ""
-  if file then file:close() end
-  if text:find("^futex") then return "BlockedOnLock" end
-  if text:find("select") or text:find("poll") then return "BlockedOnIO" end
-  return nil
-end
-
-local function native_reason(thread, pid, live)
-  if thread.reason or not thread.wchan_of then return end
-  thread.reason = live and wchan(pid, thread.wchan_of)
-  for i = 1, math.min(4, #thread.frames) do -- a kernel that hides it
-    local name = thread.frames[i].name
-    if not thread.reason and name:find("libc%.so") then thread.reason = "BlockedOnLock" end
-  end
 end
 
 -- ---- locks ------------------------------------------------------------------------------------------------------------------------
@@ -255,7 +237,20 @@ local function locks_unknown(artifact)
   end
 end
 
--- Makes the artifact of a worker's facts: pure, but for what the kernel says of native threads.
+local function is_blocked(thread)
+  return thread.alive and thread.reason ~= nil and not recognise.PARKED[thread.reason] and thread.reason ~= "Running"
+end
+
+-- Names of native frames; of a thread of which the kernel said nothing (a dump), what its innermost frames wait for.
+local function finish_native(artifact, live)
+  native_code.name(artifact.threads, live and live.pid)
+  for _, thread in ipairs(artifact.native and artifact.threads or {}) do
+    thread.reason = thread.reason or native_code.reason_of_frames(thread.frames)
+    thread.blocked = is_blocked(thread)
+  end
+end
+
+-- Makes the artifact of a worker's facts.
 ---@param facts table
 ---@return table
 function M.artifact(facts)
@@ -277,7 +272,6 @@ function M.artifact(facts)
   if native_only then
     for _, given in ipairs(facts.nativeThreads or {}) do
       local thread = native_thread(given, facts)
-      native_reason(thread, facts.pid, facts.live)
       artifact.threads[#artifact.threads + 1] = thread
       artifact.by_id[thread.id] = thread
     end
@@ -285,7 +279,7 @@ function M.artifact(facts)
   artifact.locks, artifact.pool = locks_of(facts, artifact), pool_of(facts)
   locks.connect(artifact)
   for _, thread in ipairs(artifact.threads) do
-    thread.blocked = thread.alive and thread.reason ~= nil and not recognise.PARKED[thread.reason] and thread.reason ~= "Running"
+    thread.blocked = is_blocked(thread)
     thread.stall = recognise.stall(thread)
   end
   locks_unknown(artifact)
@@ -303,9 +297,15 @@ function M.run(ctx, source, args)
   local job, options = worker.target(source)
   job.maxFrames, job.runtimeFrames, job.nativeFrames = args.maxFramesPerThread, args.includeRuntimeFrames, args.includeNativeFrames
   options.timeout_ms, options.message = M.TIMEOUT_MS, "Walking stacks"
+  job.anyProcess = source.any
+  local live = source.process
+  local managed_one = live and live.endpoint and live.endpoint.runtime == "CoreClr"
+  local reasons = live and not managed_one and native_code.reasons(live.pid) or nil -- once it stands, all are stopped
   local facts, err = worker.json(ctx, "threads", job, options)
   if not facts then return nil, err end
+  facts.reasons = reasons
   local artifact = M.artifact(facts)
+  if artifact.native or args.includeNativeFrames then finish_native(artifact, live) end
   artifact.started_unix_ms, artifact.dump_path = unix, source.dump
   artifact.process = source.process
   lines(ctx, artifact, args, source.process)

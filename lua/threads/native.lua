@@ -46,6 +46,25 @@ function M.reasons(pid)
   return by_tid
 end
 
+-- Functions of the C library in which a thread waits.
+local WAITS <const> = {
+  { "futex", LOCK }, { "^pthread_mutex_lock", LOCK }, { "^pthread_cond_", LOCK }, { "^pthread_rwlock_", LOCK }, { "lll_lock", LOCK },
+  { "^sem_", LOCK }, { "^_*read$", IO }, { "^_*write$", IO }, { "^_*poll$", IO }, { "^_*ppoll", IO }, { "^_*select$", IO },
+  { "^epoll_", IO }, { "^_*recv", IO }, { "^_*send", IO }, { "^_*accept", IO }, { "^_*connect$", IO },
+}
+local INNERMOST <const> = 3 -- frames of the C library above the one that called it
+
+--- The wait of a thread by the functions that its innermost frames are in; nil when they tell nothing.
+---@param frames table[]   named
+function M.reason_of_frames(frames)
+  for i = 1, math.min(INNERMOST, #frames) do
+    for _, rule in ipairs(frames[i].symbol and WAITS or {}) do
+      if frames[i].symbol:find(rule[1]) then return rule[2] end
+    end
+  end
+  return nil
+end
+
 local function base(path) return path:match("([^/]+)$") or path end
 
 local function is_named(frame) return frame.kind == "native" and frame.native_module and frame.rva and true or false end

@@ -18,16 +18,22 @@ local function dump_path(ctx, given)
   return fs.realpath(store.path(name))
 end
 
----@return { process: table?, dump: string? }?, LunetteError?
+-- What a stop and the memory tell needs no diagnostics socket, and no runtime.
+local WITHOUT_SOCKET <const> = { NotADotnetProcess = true, EndpointUnavailable = true }
+
+--- any: the process is taken although nothing is known to be .NET in it, or its socket does not answer.
+---@return { process: table?, dump: string?, any: boolean? }?, LunetteError?
 function M.of(ctx, args)
   if args.dumpFilePath then
     local path, err = dump_path(ctx, args.dumpFilePath)
     if not path then return nil, err end
     return { dump = path }
   end
-  local found, err = process.resolve(ctx, args.processId)
+  local found, err = process.resolve(ctx, args.processId, { any = true })
   if not found then return nil, err end
-  return { process = found }
+  local why_not = found.why_not
+  if why_not and not WITHOUT_SOCKET[why_not.kind] then return nil, why_not end
+  return { process = found, any = why_not ~= nil or nil }
 end
 
 --- The source of a snapshot that was taken, to look at once more. ProcessExited: a live one has ended; the handle stays.

@@ -21,6 +21,21 @@ describe("threads.native #unit", function()
     end
   end)
 
+  it("reads the wait from the innermost frames where the kernel said nothing", function()
+    local function stack(...)
+      local frames = {}
+      for i, name in ipairs { ... } do frames[i] = { kind = "native", symbol = name ~= "" and name or nil } end
+      return frames
+    end
+    assert.equal("BlockedOnLock", native.reason_of_frames(stack("__futex_abstimed_wait_common", "pthread_cond_wait", "Main")))
+    assert.equal("BlockedOnLock", native.reason_of_frames(stack("", "pthread_mutex_lock")))
+    assert.equal("BlockedOnIO", native.reason_of_frames(stack("__read", "SystemNative_Read")))
+    assert.equal("BlockedOnIO", native.reason_of_frames(stack("epoll_wait")))
+    assert.is_nil(native.reason_of_frames(stack("clock_nanosleep", "usleep", "work")))
+    assert.is_nil(native.reason_of_frames(stack("a", "b", "c", "__read"))) -- too far out
+    assert.is_nil(native.reason_of_frames {})
+  end)
+
   it("knows the threads of a process", function()
     local rows = assert(proc.thread_waits(sys.pid))
     local own
