@@ -75,6 +75,40 @@ static void one_fills_one_looks_and_many_ask(void **state)
     assert_true(sources_wait(deadline_in_ms(10000)));
 }
 
+/* Another stream of the same process gives its names while the first is read, while the stacks are looked through, and
+ * while the tree is built; they are the names that are there already. */
+static void names_of_another_stream_come_at_any_time(void **state)
+{
+    (void)state;
+    static const char file[] = LUNETTE_SOURCE_DIR "/tests/data/recordings/cpu.zip";
+    profile *alone = read_with_source(&(profile_cfg){.kind = PROFILE_CPU});
+    profile_builder *b = kit_builder(&(profile_cfg){.kind = PROFILE_CPU});
+    atomic_bool ended[3] = {false};
+    source *s[3];
+    for (int i = 0; i < 3; i++) {
+        source_cfg sc = {.tap = i ? profile_builder_names(b) : profile_builder_tap(b), .wake = wake, .arg = &ended[i]};
+        assert_int_equal(source_open_file(file, &sc, &s[i], NULL), 0);
+    }
+    while (!atomic_load(&ended[0]))
+        (void)sched_yield();
+    profile_unnamed u;
+    profile_unnamed_of(b, &u);
+    assert_int_equal(u.begun, 0);
+    profile *p = kit_build(b);
+    assert_int_equal(profile_info_of(p)->samples, 5427);
+    assert_int_equal(profile_frames(p), profile_frames(alone));
+    assert_int_equal(profile_nodes(p), profile_nodes(alone));
+    assert_int_equal(profile_info_of(p)->unresolved, profile_info_of(alone)->unresolved);
+    for (int i = 0; i < 3; i++) {
+        while (!atomic_load(&ended[i]))
+            (void)sched_yield();
+        source_unref(s[i]);
+    }
+    profile_unref(p);
+    profile_unref(alone);
+    assert_true(sources_wait(deadline_in_ms(10000)));
+}
+
 static void a_source_that_is_closed_lets_the_builder_go(void **state)
 {
     (void)state;
@@ -99,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_fills_one_looks_and_many_ask),
+        cmocka_unit_test(names_of_another_stream_come_at_any_time),
         cmocka_unit_test(a_source_that_is_closed_lets_the_builder_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
