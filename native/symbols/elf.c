@@ -217,6 +217,16 @@ __attribute__((format(printf, 3, 4))) static bool try_at(sym_elf *f, const uint3
     return n > 0 && (size_t)n < sizeof path && try_debug(f, path, crc);
 }
 
+/* What debuginfod's client has fetched before: by build id, below the folder that man debuginfod-find(1) names. Nothing
+ * is fetched here. */
+static bool try_cache(sym_elf *f, const char *hex)
+{
+    const char *own = getenv("DEBUGINFOD_CACHE_PATH"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (own && *own) return try_at(f, NULL, "%s/%s/debuginfo", own, hex);
+    if (xdg && *xdg && try_at(f, NULL, "%s/debuginfod_client/%s/debuginfo", xdg, hex)) return true;
+    return home && *home && try_at(f, NULL, "%s/.cache/debuginfod_client/%s/debuginfo", home, hex);
+}
+
 static void find_debug(sym_elf *f, const char *path, const char *root)
 {
     GElf_Word crc = 0;
@@ -224,6 +234,7 @@ static void find_debug(sym_elf *f, const char *path, const char *root)
     for (size_t i = 0; i < f->id_size; i++)
         snprintf(hex + 2 * i, 3, "%02x", f->id[i]);
     if (f->id_size > 2 && try_at(f, NULL, "%s/.build-id/%.2s/%s.debug", root, hex, hex + 2)) return;
+    if (f->id_size > 2 && try_cache(f, hex)) return;
     const char *link = dwelf_elf_gnu_debuglink(f->file.elf, &crc);
     if (!link || !*link || strnlen(link, LINK_MAX) == LINK_MAX || strchr(link, '/')) return;
     const char *slash = strrchr(path, '/');

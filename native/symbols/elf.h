@@ -21,8 +21,9 @@ typedef struct sym_elf sym_elf;
 #define SYM_ELF_UNITS_MAX    ((size_t)1 << 20)
 
 /* Opens the file and, where there is one with the same build id or the linked checksum, its debug file: beside it, in
- * .debug beside it, or below debug_root (NULL: /usr/lib/debug; for a container /proc/PID/root/usr/lib/debug). Reads the
- * symbols. NotFound, PermissionDenied, LimitExceeded, IoError, OutOfMemory; MalformedInput for what is no ELF. */
+ * .debug beside it, in the cache of debuginfod's client, or below debug_root (NULL: /usr/lib/debug; for a container
+ * /proc/PID/root/usr/lib/debug). Reads the symbols. NotFound, PermissionDenied, LimitExceeded, IoError, OutOfMemory;
+ * MalformedInput for what is no ELF. */
 int sym_elf_open(const char *path, const char *debug_root, sym_elf **out, err *e);
 void sym_elf_close(sym_elf *f); /* NULL is fine */
 

@@ -142,6 +142,27 @@ static void a_debug_file_is_found_by_its_build_id(void **state)
     sym_elf_close(f);
 }
 
+static void a_debug_file_is_found_where_debuginfod_keeps_it(void **state)
+{
+    (void)state;
+    char hex[2 * SYM_ELF_BUILD_ID_MAX + 1] = "", cache[512];
+    sym_elf *f = open_elf("whole", "/nowhere");
+    slice id = sym_elf_build_id(f);
+    for (size_t i = 0; i < id.n; i++)
+        snprintf(hex + 2 * i, 3, "%02x", id.p[i]);
+    sym_elf_close(f);
+    run("cd '%s' && objcopy --strip-all whole naked && mkdir -p cache/%s && objcopy --only-keep-debug whole "
+        "cache/%s/debuginfo",
+        folder, hex, hex);
+    snprintf(cache, sizeof cache, "%s/cache", folder);
+    setenv("DEBUGINFOD_CACHE_PATH", cache, 1);
+    f = open_elf("naked", "/nowhere");
+    unsetenv("DEBUGINFOD_CACHE_PATH");
+    assert_non_null(sym_elf_debug_file(f));
+    assert_non_null(strstr(sym_elf_debug_file(f), "/debuginfo"));
+    sym_elf_close(f);
+}
+
 static void another_builds_debug_file_is_left_alone(void **state)
 {
     (void)state;
@@ -232,6 +253,7 @@ int main(void)
         cmocka_unit_test(functions_and_lines_of_a_program),
         cmocka_unit_test(a_debug_file_is_found_by_its_link),
         cmocka_unit_test(a_debug_file_is_found_by_its_build_id),
+        cmocka_unit_test(a_debug_file_is_found_where_debuginfod_keeps_it),
         cmocka_unit_test(another_builds_debug_file_is_left_alone),
         cmocka_unit_test(symbols_without_debug_information_still_name),
         cmocka_unit_test(what_is_no_elf_is_told),
