@@ -226,7 +226,9 @@ end
 
 -- A dump of the kind Mini or Triage has stacks, but not the memory that says who owns what.
 local function locks_unknown(artifact)
-  if #artifact.locks > 0 then return end
+  for _, lock in ipairs(artifact.locks) do
+    if lock.waiters > 0 then return end
+  end
   for _, thread in ipairs(artifact.threads) do
     if thread.reason == recognise.MONITOR then
       artifact.locks_unknown = ("threads wait for locks, but %s does not hold who owns them%s"):format(
