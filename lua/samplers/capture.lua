@@ -12,7 +12,9 @@ local M = {}
 M.BUFFER_MB = 256     -- a thousand stacks a second of each thread
 M.STOP_MS = 15000     -- the rundown of a large program: a hundred thousand methods
 M.WARM_MS = 10000     -- a younger process still loads most of its methods: names come once, at the end
-local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
+-- A session has a provider; one that nobody has sends nothing and starts nothing. (Opening the runtime's own while a heap dump runs would
+-- start another collection.)
+local NOBODY <const> = "Lunette-Names"
 local NS_PER_MS <const> = 1e6
 
 ---@class SampleArtifact
@@ -66,7 +68,7 @@ end
 ---@return boolean
 function M.take_names(source, spec, builder)
   local naming <close> = events.open {
-    pid = source.process.pid, providers = { { name = RUNTIME, keywords = 0, level = 1 } }, rundown = rundown_of(spec),
+    pid = source.process.pid, providers = { { name = NOBODY, keywords = 0, level = 1 } }, rundown = rundown_of(spec),
     tap = builder:names(), buffer_mb = M.BUFFER_MB,
   }
   local summary = naming and naming:stop(M.STOP_MS)
