@@ -215,9 +215,9 @@ local branch <const> = collector.branch {
 -- What a watch of counters may take when its threshold is crossed.
 captures.announce("cpu-sample", {
   view = "call-tree",
-  capture = function(ctx, process)
+  capture = function(ctx, target)
     local tool = require("tools.collect_sample") -- late: it requires this file
-    local call, err = tool:prepare(ctx, { kind = "cpu", processId = process.pid }, { authorised = true })
+    local call, err = tool:prepare(ctx, { kind = "cpu", processId = target.pid }, { authorised = true })
     if not call then return nil, err end
     local data, extras = tool:perform(ctx, call)
     if data == nil then return nil, extras end
