@@ -137,6 +137,9 @@ void perf_stop(perf_set *p);
  * Once a set. fn runs on this thread. A fault of epoll is the only error. */
 typedef void (*perf_record_fn)(void *arg, const perf_record *r);
 int perf_run(perf_set *p, int64_t until_ns, perf_record_fn fn, void *arg, err *e);
+/* Opens a tracepoint of the machine once more, with another filter, while records are taken: by the thread of perf_run.
+ * (The filter of an event that is open cannot be changed.) False: refused, or PERF_FDS_MAX is met. */
+bool perf_more(perf_set *p, uint32_t spec, const char *filter);
 /* How many events there were, sampled or not, summed over threads and CPUs, by index of the spec; scaled when the counter
  * had to be shared. False: none counted. Any time but while perf_run runs; since perf_open. */
 bool perf_count(perf_set *p, uint32_t spec, uint64_t *value);

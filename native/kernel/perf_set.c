@@ -272,6 +272,19 @@ void perf_stop(perf_set *p)
 
 void perf_stats_of(const perf_set *p, perf_stats *out) { *out = p->stats; }
 
+bool perf_more(perf_set *p, uint32_t spec, const char *filter)
+{
+    int rc = spec < p->n_kinds && p->kinds[spec].spec.machine ? 0 : -EINVAL;
+    if (rc < 0) return false;
+    p->kinds[spec].spec.filter = filter;
+    for (uint32_t c = 0; c < p->n_rings && rc == 0; c++) {
+        rc = p->n_events < PERF_FDS_MAX && p->rings[c].base ? open_one(p, spec, -1, &p->rings[c]) : -EMFILE;
+        if (rc == -ENODEV) rc = 0;
+    }
+    p->kinds[spec].spec.filter = NULL;
+    return rc == 0;
+}
+
 /* Counters of the processor may have to share it. */
 static bool may_share(uint32_t type)
 {

@@ -14,6 +14,7 @@
 #include "naming/naming.h"
 
 enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX, FRAME_POINTER_WORDS = 96 };
+#define MORE_NS            INT64_C(10000000)
 #define HARDIRQ_OR_SOFTIRQ 0x18                         /* TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ of common_flags */
 #define IN_SYSCALL         UINT64_C(0xffffffffffffffda) /* -ENOSYS: what the kernel keeps in rax while it works */
 #define CONTEXT_MAX        UINT64_C(0xfffffffffffff001) /* from here on: PERF_CONTEXT_… marks */
@@ -42,6 +43,9 @@ struct oc_capture {
     bool kernel_names, syscalls, filtered;
     int *first; /* the threads of the beginning */
     uint32_t n_first, standing;
+    int watched[OC_FILTER_THREADS]; /* threads that are in no filter yet */
+    uint32_t n_watched, unwatched, filters;
+    int64_t filtered_at;
     int64_t begin_ns;
     bool ran;
 };
@@ -74,6 +78,42 @@ static void name_thread(oc_capture *c, int tid)
     snprintf(rel, sizeof rel, "/proc/%d/task/%d/comm", c->pid, tid);
     if (kn_read("", rel, KN_SMALL_MAX, &b, NULL) >= 0 && b.n) oc_name(c->spans, tid, slice_of(b.p, b.n - 1));
     buf_fini(&b);
+}
+
+/* Whose wake-ups by others are to be told. Those that come within the window wait for the next filter. */
+static void watch(oc_capture *c, int tid)
+{
+    for (uint32_t i = 0; i < c->n_watched; i++)
+        if (c->watched[i] == tid) return;
+    if (c->n_watched < OC_FILTER_THREADS)
+        c->watched[c->n_watched++] = tid;
+    else
+        c->unwatched++;
+}
+
+/* "pid==1||pid==2", NUL-terminated. */
+static void filter_of(const oc_capture *c, buf *out)
+{
+    for (uint32_t i = 0; i < c->n_watched; i++)
+        buf_printf(out, "%spid==%d", i ? "||" : "", c->watched[i]);
+    buf_u8(out, 0);
+}
+
+/* Threads that came get events of their own, some together, and so often at most. */
+static void watch_more(oc_capture *c, int64_t time)
+{
+    buf text;
+    if (!c->n_watched || time - c->filtered_at < MORE_NS || c->spec_of[SPEC_WAKING_ALL] < 0) return;
+    buf_init(&text, 4096);
+    filter_of(c, &text);
+    if (c->filters == OC_FILTERS_MAX || text.failed ||
+        !perf_more(c->perf, (uint32_t)c->spec_of[SPEC_WAKING_ALL], (const char *)text.p))
+        c->unwatched += c->n_watched;
+    else
+        c->filters++;
+    buf_fini(&text);
+    c->n_watched = 0;
+    c->filtered_at = time;
 }
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
@@ -171,6 +211,7 @@ static void on_sample(oc_capture *c, const perf_record *r)
 static void on_record(void *arg, const perf_record *r)
 {
     oc_capture *c = arg;
+    if (c->n_watched) watch_more(c, r->time);
     switch (r->kind) {
     case PERF_SAMPLE: on_sample(c, r); break;
     case PERF_SWITCH: on_switch(c, r); break;
@@ -179,7 +220,9 @@ static void on_record(void *arg, const perf_record *r)
         if (r->pid == c->pid) oc_name(c->spans, r->tid, r->comm);
         break;
     case PERF_FORK:
-        if (r->pid == c->pid) name_thread(c, r->tid);
+        if (r->pid != c->pid) break;
+        name_thread(c, r->tid);
+        watch(c, r->tid);
         break;
     case PERF_EXIT:
         if (r->pid != c->pid) break;
@@ -218,8 +261,8 @@ static int load_formats(oc_capture *c, bool syscalls, err *e)
     return 0;
 }
 
-/* "pid==1||pid==2": those who may be woken. Left empty when they are too many for one filter. */
-static void filter_of(oc_capture *c, buf *out)
+/* The threads of the beginning, and their names. */
+static void list_threads(oc_capture *c)
 {
     kn_threads t;
     if (kn_threads_of("", c->pid, slice_of(NULL, 0), &t, NULL) < 0) return;
@@ -227,11 +270,9 @@ static void filter_of(oc_capture *c, buf *out)
     for (size_t i = 0; i < t.n; i++) {
         if (c->first && c->n_first < OC_STANDING_MAX) c->first[c->n_first++] = t.rows[i].tid;
         oc_name(c->spans, t.rows[i].tid, slice_str(t.rows[i].name));
-        if (t.n <= OC_FILTER_THREADS) buf_printf(out, "%spid==%d", i ? "||" : "", t.rows[i].tid);
+        watch(c, t.rows[i].tid);
     }
-    if (t.n > OC_FILTER_THREADS || out->failed) buf_reset(out);
     kn_threads_fini(&t);
-    buf_u8(out, 0);
 }
 
 static uint32_t add_spec(oc_capture *c, perf_spec *specs, uint32_t n, int which, perf_spec s)
@@ -258,8 +299,10 @@ static int open_events(oc_capture *c, const oc_cfg *cfg, err *e)
     s = perf_tracepoint(c->sched_waking.id, 1);
     s.what = "sched:sched_waking";
     n = add_spec(c, specs, n, SPEC_WAKING, s);
+    list_threads(c);
     filter_of(c, &filter);
-    c->filtered = filter.n > 1 && !filter.failed;
+    c->filtered = filter.n > 1 && !filter.failed && !c->unwatched;
+    c->n_watched = 0;
     if (c->filtered) {
         s.machine = true;
         s.filter = (const char *)filter.p;
@@ -433,7 +476,7 @@ int oc_finish(oc_capture *c, clr_methods *methods, oc_result **out, err *e)
     r->begin_ns = st.begin_ns;
     r->end_ns = st.end_ns;
     r->target_ended = st.target_ended;
-    r->filtered_wakers = c->filtered;
+    r->filtered_wakers = c->filtered && !c->unwatched;
     r->kernel_names = c->kernel_names;
     r->syscalls_traced = c->syscalls;
     return 0;

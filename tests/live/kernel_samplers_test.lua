@@ -1,0 +1,358 @@
+-- SPDX-License-Identifier: MIT
+-- off_cpu, native-alloc, native-lock-contention and cpu-efficiency of real processes: waits, allocations, mutexes, faults and switches of
+-- known amounts on every runtime, what `perf` counts beside them, who may not, and what is left behind: nothing.
+local h = require("harness")
+
+local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0", "aot" }
+local UPROBES <const> = "/sys/kernel/tracing/uprobe_events"
+local EVENTS <const> = 10     -- descriptors that a window opens at the least
+local SETTLE_MS <const> = 500 -- from the first descriptor of perf until all are open and the window has begun
+
+--- Builds the kernel target of a runtime; nil, why it cannot be.
+local function build(runtime)
+  local done = assert(h.loop.exec {
+    argv = { "sh", h.source .. "/tests/targets/kernel/build.sh", h.targets .. "/kernel", runtime }, timeout_ms = 600000,
+    max_output = 1024 * 1024,
+  })
+  if done.code == 0 then return true end
+  if done.code == h.SKIP then return nil, (done.stdout:gsub("%s+$", "")) end
+  error("tests/targets/kernel/build.sh failed: " .. done.stdout .. done.stderr)
+end
+
+local function need(skip, runtime, probe)
+  local built, why = build(runtime)
+  if not built then skip(why) end
+  local probes = require("lunette.proc").perf_probe(h.sys.pid)
+  if not (probes[probe] and probes[probe].ok) then skip(probe .. " is refused here") end
+end
+
+local function start(runtime, mode, n, wrapper)
+  local argv = { table.unpack(wrapper or {}) }
+  table.move({ ("%s/kernel/%s/lunette-kernel"):format(h.targets, runtime), mode, tostring(n) }, 1, 3, #argv + 1, argv)
+  return h.start(argv, "kernel " .. mode)
+end
+
+local function uprobes() return h.fs.read(UPROBES, 1024 * 1024) or "" end
+
+local function call(server, arguments)
+  local envelope = h.ok(server:call("collect_sample", arguments, { timeout_ms = 120000 }))
+  if envelope.safetyApproval then
+    envelope = h.ok(server:call("collect_sample", envelope.hints[1].suggestedArguments, { timeout_ms = 120000 }))
+  end
+  return envelope
+end
+
+-- What the target says that it did: name -> number.
+local function numbers_of(line)
+  local list = {}
+  for name, value in line:gmatch("([%w_]+)=(%d+)") do list[name] = math.tointeger(value) end
+  return list
+end
+
+-- A window within which the target does its work: the envelope, and what was done.
+local function during(server, target, arguments)
+  arguments.processId = target.pid
+  local before = h.usage(server.pid).fds
+  local did, done_ms, ended_ms
+  local results = h.together {
+    function()
+      local envelope = call(server, arguments)
+      ended_ms = h.loop.now_ms()
+      return envelope
+    end,
+    function()
+      h.wait_for("events of perf", h.START_MS, function() return h.usage(server.pid).fds >= before + EVENTS end)
+      h.loop.sleep_ms(SETTLE_MS)
+      did = numbers_of(target:command("go", "^DONE"))
+      done_ms = h.loop.now_ms()
+      return true
+    end,
+  }
+  local envelope = results[1]
+  h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+  if done_ms > ended_ms - 100 then h.too_slow() end
+  return envelope, did
+end
+
+local function ask(server, envelope, view, more)
+  local arguments = { handle = envelope.handle, view = view }
+  for name, value in pairs(more or {}) do arguments[name] = value end
+  local answer = h.ok(server:call("query_snapshot", arguments))
+  h.ok(not answer.error, view .. ": " .. h.json.encode(answer.error or {}))
+  return answer.data
+end
+
+local function has_frame(row, text)
+  for _, f in ipairs(row.stack) do
+    if f.method:find(text, 1, true) then return f end
+  end
+  return nil
+end
+
+-- The time and number of spans of all stacks with a frame, and the row with most of it.
+local function sum(rows, text, call_name)
+  local micros, count, first = 0, 0, nil
+  for _, row in ipairs(rows) do
+    local label = row.syscallBreakdown and row.syscallBreakdown[1].name
+    if has_frame(row, text) and (not call_name or label == call_name) then
+      micros, count, first = micros + row.offCpuMicros, count + row.occurrenceCount, first or row
+    end
+  end
+  return micros, count, h.ok(first, "a stack with " .. text)
+end
+
+-- A managed method as CoreCLR and as NativeAOT call it.
+local function managed(row, runtime, name)
+  return has_frame(row, runtime == "aot" and "Program__" .. name or "Program." .. name)
+end
+
+-- ---- off_cpu --------------------------------------------------------------------------------------------------------------------------
+
+local function close_to(did_us, got_us, n, what)
+  -- each wait begins and ends outside of the system call, and a busy machine gives the processor back late
+  h.ok(got_us <= did_us + 20000 and got_us >= 0.9 * did_us - 2000 * n, ("%s: did %d us, seen %d us"):format(what, did_us, got_us))
+end
+
+local function waits(runtime)
+  return function(skip)
+    need(skip, runtime, "sched_switch")
+    local server <close> = h.server()
+    local target <close> = start(runtime, "waits", 12)
+    local envelope, did = during(server, target, { kind = "off_cpu", durationSeconds = 6, topN = 100 })
+    local data = envelope.data.offCpu
+    h.eq("perf-sched-dwarf", data.symbolSource)
+    local rows = ask(server, envelope, "topStacks", { topN = 100 }).stacks
+    for i = 2, #rows do h.ok(rows[i - 1].offCpuMicros >= rows[i].offCpuMicros, "ordered by time") end
+    local _
+    local micros, count, row = sum(rows, "known_sleeps", "clock_nanosleep")
+    close_to(did.sleeps_slept_us, micros, 12, "sleeps")
+    h.ok(count >= 12 and count <= 14, "sleeps: " .. count)
+    h.ok(managed(row, runtime, "ManagedSleeps"), "below managed code: " .. h.json.encode(row.stack))
+    h.eq("interrupt", row.wakers[1].kind, "a timer wakes it")
+    micros, _, row = sum(rows, "known_futexes", "futex")
+    close_to(did.futexes_waited_us, micros, 12, "futexes")
+    h.eq("confirmed-blocking", row.nativeContentionEvidence.level)
+    micros, count, row = sum(rows, "known_wait_for_mutex", "futex")
+    close_to(did.fights_waited_us, micros, 12, "fights")
+    h.ok(count >= 12 and count <= 16, "fights: " .. count)
+    h.eq({ "thread", "k-fights" }, { row.wakers[1].kind, row.wakers[1].name }, "who held it wakes it")
+    micros, _, row = sum(rows, "known_pipe", "read")
+    close_to(did.pipe_waited_us, micros, 12, "pipe")
+    h.eq({ "thread", "known-writer" }, { row.wakers[1].kind, row.wakers[1].name }, "the writer wakes it")
+    h.eq("confirmed-blocking", data.nativeContentionEvidence.level)
+    h.ok(data.nativeContentionEvidence.nativeSyncMicros >= 0.9 * did.fights_waited_us, "native synchronisation")
+    local threads = ask(server, envelope, "byThread", { topN = 100 }).threads
+    for _, t in ipairs(threads) do h.ok(t.topBlockingLeaf, "a leaf") end
+    local waiter = h.ok(h.find(threads, { threadName = "known-waiter" }), "the thread that waits for the mutex")
+    h.eq("S", waiter.dominantState)
+    h.ok(ask(server, envelope, "stack", { stackRank = 1 }).stack.stack[1], "frames")
+  end
+end
+
+--- A thread that waits all the time has no switch, and is seen with its stack all the same.
+local function standing(skip)
+  need(skip, "net10.0", "sched_switch")
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "idle", 1)
+  local envelope = call(server, { kind = "off_cpu", processId = target.pid, durationSeconds = 1, topN = 50 })
+  local data = envelope.data.offCpu
+  h.ok(data.censoredSpans >= 5 and data.censoredOffCpuMicros >= 4000000, "threads that stand: " .. data.censoredSpans)
+  local found
+  for _, row in ipairs(ask(server, envelope, "topStacks", { topN = 50 }).stacks) do found = found or managed(row, "net10.0", "Main") end
+  h.ok(found and found.identity and found.identity.moduleVersionId, "the main thread reads its input below Main")
+end
+
+--- The kernel's own count of switches beside ours.
+local function beside_perf(skip)
+  need(skip, "net10.0", "sched_switch")
+  local version = h.loop.exec { argv = { "perf", "--version" }, timeout_ms = 10000 }
+  if not version or version.code ~= 0 then skip("no perf program") end
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "pingpong", 3000)
+  local theirs
+  local results = h.together {
+    function() return { during(server, target, { kind = "off_cpu", durationSeconds = 5 }) } end,
+    function()
+      local done = h.loop.exec { argv = { "perf", "stat", "-x,", "-e", "context-switches", "-p", tostring(target.pid), "--", "sleep", "7" },
+        timeout_ms = 60000 }
+      theirs = tonumber(done.stderr:match("(%d+),,context%-switches"))
+      return true
+    end,
+  }
+  local data, did = results[1][1].data.offCpu, results[1][2]
+  h.ok(theirs, "perf counts")
+  h.ok(data.schedSwitches >= 2 * did.rounds * 0.5, "switches of a game of ping-pong: " .. data.schedSwitches)
+  h.near(theirs, 0.02 * theirs + 200, data.schedSwitches, "switches by perf")
+  h.eq(0, data.cost.eventsLost, "nothing is lost")
+end
+
+-- ---- probes ---------------------------------------------------------------------------------------------------------------------------
+
+local function allocs(runtime)
+  return function(skip)
+    need(skip, runtime, "uprobe")
+    local server <close> = h.server()
+    local target <close> = start(runtime, "allocs", 400)
+    local before = uprobes()
+    local envelope, did = during(server, target, { kind = "native-alloc", nativeAllocSamplePeriod = 1, durationSeconds = 4, topN = 50 })
+    local data = envelope.data.nativeAlloc
+    h.eq("linux-uprobe", data.backend)
+    local by_site = {}
+    for _, spot in ipairs(data.topHotspots) do by_site[spot.frame.method] = spot.exclusiveSamples end
+    h.eq({ did.malloc, did.calloc, did.realloc }, { by_site.known_site_malloc, by_site.known_site_calloc, by_site.known_site_realloc },
+      "calls by site")
+    h.ok(data.totalHits >= did.malloc + did.calloc + did.realloc, "all calls: " .. data.totalHits)
+    h.ok(h.find(data.byFunction, { ["function"] = "calloc" }).hits >= did.calloc, "calls of calloc")
+    h.ok(not h.json.encode(data):find("[Bb]ytes\":[1-9]"), "no bytes")
+    local wanted = runtime == "aot" and "Program__ManagedAllocs" or "Program.ManagedAllocs"
+    local tree = ask(server, envelope, "call-tree", { rootMethodFilter = wanted, maxDepth = 20 })
+    h.eq(did.malloc + did.calloc + did.realloc, tree.root.inclusiveSamples, "below managed code")
+    h.eq(before, uprobes(), "nothing is left in tracefs")
+    h.ok(h.alive(target.pid), "the target lives")
+    target:command("go", "^DONE") -- and works: threads can be made
+  end
+end
+
+local function locks(skip)
+  need(skip, "net10.0", "uprobe")
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "locks", 600)
+  local before = uprobes()
+  local envelope, did = during(server, target,
+    { kind = "native-lock-contention", nativeLockContentionSamplePeriod = 1, durationSeconds = 4, topN = 50 })
+  local data = envelope.data.nativeLockContention
+  h.eq("activity", data.contentionEvidence.level)
+  h.eq(data.totalHits, data.contentionEvidence.sampledLockCallCount)
+  local site
+  for _, spot in ipairs(data.topHotspots) do
+    if spot.frame.method == "known_lock_site" then site = spot.exclusiveSamples end
+  end
+  h.eq(2 * did.locks, site, "calls of lock and unlock at the site")
+  h.eq(before, uprobes(), "nothing is left in tracefs")
+end
+
+--- Each way to watch a function, with the same numbers; threads that start within the window can be made, and are seen where they can.
+local function ways(skip)
+  need(skip, "net10.0", "breakpoint")
+  local hits, profile = require("lunette.hits"), require("lunette.profile")
+  local target <close> = start("net10.0", "allocs", 200)
+  for _, way in ipairs { "tracefs-uprobe", "hardware-breakpoint", "perf-uprobe" } do
+    local builder <close> = assert(profile.new { kind = "cpu" })
+    local session <close>, err = hits.open { pid = target.pid, builder = builder, functions = { "calloc", "realloc" }, period = 1,
+      way = way }
+    if session then
+      local task = h.loop.spawn(function() return session:run(3000) end)
+      h.loop.sleep_ms(200)
+      local did = numbers_of(target:command("go", "^DONE"))
+      h.ok(task:await())
+      local stats = session:stats()
+      h.eq(way, stats.way)
+      local calloc = h.find(stats.functions, { name = "calloc" }).calls
+      if way == "perf-uprobe" then -- the work is done by a thread that is new
+        h.ok(calloc < did.calloc, "threads that start later are not watched")
+      else
+        h.ok(calloc >= did.calloc, ("%s: calls of calloc: %d of %d"):format(way, calloc, did.calloc))
+      end
+    else
+      h.ok(err.kind == "NotSupported" or err.kind == "PermissionDenied", way .. ": " .. tostring(err))
+    end
+  end
+end
+
+--- What a process of ours left behind that was killed goes at the next start; what another one has stays.
+local function left_behind(skip)
+  need(skip, "net10.0", "uprobe")
+  local f = io.open(UPROBES, "a")
+  if not f then skip("uprobe_events is not writable") end
+  local libc = h.loop.exec { argv = { "sh", "-c", "ldconfig -p | sed -n 's/.*=> //p' | grep -m1 'libc\\.so\\.6'" }, timeout_ms = 10000 }
+  f:write("p:lunette_999999_1/s0p0 " .. libc.stdout:gsub("%s+$", "") .. ":0x30000\n")
+  f:close()
+  h.ok(uprobes():find("lunette_999999_1", 1, true), "a probe of a dead process")
+  local server <close> = h.server()
+  h.wait_for("the removal", h.START_MS, function() return not uprobes():find("lunette_999999_1", 1, true) end)
+  h.ok(server.pid)
+end
+
+-- ---- counters -------------------------------------------------------------------------------------------------------------------------
+
+local function efficiency(skip)
+  need(skip, "net10.0", "cpu_clock")
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "faults", 3000)
+  local envelope, did = during(server, target, { kind = "cpu-efficiency", durationSeconds = 3 })
+  local data = envelope.data.cpuEfficiency
+  h.ok(data.minorFaults >= did.pages and data.minorFaults < did.pages + 2000, "faults: " .. data.minorFaults)
+  h.ok(data.pageFaults >= data.minorFaults and data.taskClockMs > 0 and not envelope.handle, "counters: " .. h.json.encode(data))
+  local missing = 0
+  for _, name in ipairs { "ipc", "cycles", "instructions", "cacheMissRate", "branchMissRate", "stalledCyclesFrontend",
+    "stalledCyclesBackend", "tlbMissRate" } do
+    if data[name] == nil then
+      missing = missing + 1
+      h.ok(table.concat(data.notes, "\n"):find(name .. ": ", 1, true), "a note for " .. name)
+    end
+  end
+  h.eq(missing, #data.notes, "a note each")
+  local game <close> = start("net10.0", "pingpong", 2000)
+  envelope, did = during(server, game, { kind = "cpu-efficiency", durationSeconds = 4 })
+  h.ok(envelope.data.cpuEfficiency.contextSwitches >= did.rounds, "switches: " .. envelope.data.cpuEfficiency.contextSwitches)
+end
+
+-- ---- together, and without privilege ---------------------------------------------------------------------------------------------------
+
+local function batch(skip)
+  need(skip, "net10.0", "sched_switch")
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "waits", 3)
+  local arguments = { processId = target.pid, durationSeconds = 3, requests = {
+    { tool = "collect_sample", kind = "off_cpu" }, { tool = "collect_sample", kind = "native-lock-contention" } } }
+  local preview = h.ok(server:call("collect_batch", arguments))
+  h.eq("high", preview.safety.riskLevel)
+  local envelope = h.ok(server:call("collect_batch", preview.hints[1].suggestedArguments, { timeout_ms = 120000 }))
+  h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
+  local waits_of, locks_of = envelope.data.results[1].data, envelope.data.results[2].data
+  local joined = envelope.data.nativeContentionEvidence
+  h.eq(waits_of.nativeContentionEvidence.level, joined.level, "the level is that of the waits")
+  h.eq(locks_of.totalHits, joined.sampledLockCallCount, "calls")
+end
+
+--- As nobody, on a process of nobody's: errors of the contract, with the cure, and what works works.
+local function nobody(skip)
+  need(skip, "net10.0", "sched_switch")
+  local as = { "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups" }
+  local tried = h.loop.exec { argv = { "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", h.lunette, "--version" },
+    timeout_ms = 10000 }
+  if not tried or tried.code ~= 0 then skip("setpriv is not to be had, or the binary is not everybody's") end
+  local paranoid = tonumber(h.fs.read("/proc/sys/kernel/perf_event_paranoid", 16) or "")
+  if not paranoid or paranoid < 0 then skip("perf_event_paranoid lets everybody") end
+  local target <close> = start("net10.0", "idle", 1, as)
+  local function refused(kind)
+    local preview = h.call("collect_sample", { kind = kind, processId = target.pid, durationSeconds = 1 }, nil, as)
+    local arguments = preview.safetyApproval and preview.hints[1].suggestedArguments
+      or { kind = kind, processId = target.pid, durationSeconds = 1 }
+    return preview.safetyApproval and h.call("collect_sample", arguments, nil, as) or preview
+  end
+  local envelope = refused("off_cpu")
+  h.ok(envelope.error and ({ PermissionDenied = true, NotSupported = true })[envelope.error.kind], "off_cpu: " .. h.json.encode(envelope))
+  h.ok(envelope.error.message:find("PERFMON", 1, true) or envelope.error.message:find("tracing", 1, true), envelope.error.message)
+  h.eq("inspect_process", envelope.hints[1].nextTool)
+  envelope = refused("native-alloc")
+  if envelope.error then
+    h.ok(({ PermissionDenied = true, NotSupported = true })[envelope.error.kind], envelope.error.kind)
+  else
+    h.eq("linux-breakpoint", envelope.data.nativeAlloc.backend, "breakpoints are everybody's")
+  end
+  envelope = refused("cpu-efficiency")
+  h.ok(not envelope.error and envelope.data.cpuEfficiency.taskClockMs, "counters: " .. h.json.encode(envelope.error or {}))
+end
+
+local cases = {}
+for _, runtime in ipairs(RUNTIMES) do
+  cases[#cases + 1] = { "waits of known length, " .. runtime, waits(runtime) }
+  cases[#cases + 1] = { "allocations of known number, " .. runtime, allocs(runtime) }
+end
+table.move({
+  { "threads that stand", standing }, { "switches beside perf", beside_perf }, { "mutex calls of known number", locks },
+  { "every way to watch a function", ways }, { "probes that were left behind", left_behind }, { "faults and switches", efficiency },
+  { "a batch of both", batch }, { "as nobody", nobody },
+}, 1, 8, #cases + 1, cases)
+return cases
