@@ -142,6 +142,37 @@ int hits_open(const hits_cfg *cfg, hits **out, err *e)
     return 0;
 }
 
+/* ---- closing in a thread of its own ------------------------------------------------------------------------------ */
+
+typedef struct closing {
+    perf_set *set;
+    up_probes *probes;
+} closing;
+
+static void *close_both(void *arg)
+{
+    closing *c = arg;
+    perf_close(c->set);
+    up_close(c->probes);
+    free(c);
+    return NULL;
+}
+
+/* False: no memory or thread, and nothing was done. */
+static bool close_aside(perf_set *set, up_probes *probes)
+{
+    pthread_t t;
+    closing *c = mem_alloc(sizeof *c);
+    if (!c) return false;
+    *c = (closing){set, probes};
+    if (pthread_create(&t, NULL, close_both, c) != 0) {
+        free(c);
+        return false;
+    }
+    pthread_detach(t);
+    return true;
+}
+
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 int hits_run(hits *h, int64_t until_ns, err *e)
@@ -160,13 +191,16 @@ int hits_run(hits *h, int64_t until_ns, err *e)
     }
     oc_stacks_stats_of(h->stacks, &st);
     h->stats.broken = st.lost + st.cut;
-    (void)naming_jit_map(h->names);         /* while the process is there */
-    if (h->stats.way == UP_PERF) return rc; /* they are disabled, and closing them is for whoever lets go last */
+    (void)naming_jit_map(h->names); /* while the process is there */
     int64_t began = mono_ns();
     pthread_mutex_lock(&h->lock);
     perf_set *set = h->set;
     h->set = NULL;
     pthread_mutex_unlock(&h->lock);
+    if (h->stats.way == UP_PERF && close_aside(set, h->probes)) {
+        h->probes = NULL; /* they are disabled; the kernel takes seconds to remove many of them */
+        return rc;
+    }
     perf_close(set); /* the program is free of the probes from here on */
     up_close(h->probes);
     h->probes = NULL;

