@@ -19,7 +19,8 @@ local MAX_VARIABLES <const> = 400
 local function variable(v)
   return setmetatable({
     typeFullName = v.type or (v.interior and "<interior pointer>" or "<unknown>"), address = v.address, location = v.location,
-    isPinned = v.pinned, isInterior = v.interior, preview = v.preview and sensitive.shown(v.preview, true) .. (v.cut and "..." or "") or nil,
+    isPinned = v.pinned, isInterior = v.interior,
+    preview = v.preview and sensitive.shown(v.preview, true) .. (v.cut and "..." or "") or nil,
   }, VARIABLE)
 end
 
