@@ -58,7 +58,7 @@ local function follow(artifact, start)
     thread = owner and artifact.by_id[owner]
   end
   if thread and at[thread] then
-    chain.is_cycle, chain.terminal = true, "cycle"
+    chain.terminal = "cycle" -- it leads into one
   elseif not thread then
     chain.terminal = "running-owner"
   else

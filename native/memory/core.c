@@ -112,7 +112,7 @@ static int read_pieces(mem_target *t, ranges *r, err *e)
             r->notes_size = p.p_filesz;
         }
     }
-    qsort(t->loads, t->n_loads, sizeof *t->loads, by_start);
+    if (t->n_loads > 0) qsort(t->loads, t->n_loads, sizeof *t->loads, by_start);
     cut_overlaps(t);
     if (!inside(t, r->notes_at, r->notes_size))
         return err_at(e, ERR_TRUNCATED, (int64_t)t->size, "%s ends inside its notes", t->name);
@@ -206,7 +206,7 @@ static int join_maps(mem_target *t, uint64_t vdso, err *e)
     mem_mapping *all = arena_alloc(&t->maps_arena, (t->n_maps + t->n_loads + 1) * sizeof *all);
     if (!all) return err_set(e, ERR_NO_MEMORY, "no memory for mappings");
     size_t n = 0, at = 0;
-    qsort(t->maps, t->n_maps, sizeof *t->maps, map_order);
+    if (t->n_maps > 0) qsort(t->maps, t->n_maps, sizeof *t->maps, map_order);
     for (size_t i = 0; i < t->n_loads; i++) { /* pieces in order: before, inside and after those of the notes */
         const mem__load *l = &t->loads[i];
         while (at < t->n_maps && t->maps[at].end <= l->start)
@@ -228,7 +228,7 @@ static int join_maps(mem_target *t, uint64_t vdso, err *e)
         t->maps[i].prot = l ? prot_of(l->flags) : MEM_PROT_UNKNOWN;
         all[n++] = t->maps[i];
     }
-    qsort(all, n, sizeof *all, map_order);
+    if (n > 0) qsort(all, n, sizeof *all, map_order);
     for (size_t i = 0; i < n; i++)
         all[i].held = held_of(t, all[i].start, all[i].end);
     t->maps = all;
