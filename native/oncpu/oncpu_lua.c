@@ -13,7 +13,8 @@
 int luaopen_lunette_oncpu(lua_State *L);
 
 typedef struct session_ud {
-    oncpu *c; /* NULL: closed */
+    oncpu *c;           /* NULL: closed */
+    profile_builder *b; /* a reference: a window that was given up adds to it until it has ended */
     bool ran, ended;
 } session_ud;
 
@@ -85,6 +86,7 @@ static int push_opened(lua_State *L, future *f, void *arg)
     err e = j->e;
     u->c = j->c;
     j->c = NULL;
+    u->b = profile_builder_ref(j->cfg.builder);
     job_free(j);
     return u->c ? 1 : host_push_err(L, &e);
 }
@@ -150,6 +152,7 @@ static int l_run(lua_State *L)
     if (!j) return luaL_error(L, "not enough memory");
     u->ran = true;
     j->c = oncpu_ref(u->c);
+    j->cfg.builder = profile_builder_ref(u->b);
     j->until = deadline_in_ms(ms);
     return run(L, j, run_work, push_ran);
 }
@@ -166,6 +169,8 @@ static int l_close(lua_State *L)
     if (u->c && u->ran && !u->ended) oncpu_stop(u->c);
     oncpu_unref(u->c);
     u->c = NULL;
+    profile_builder_unref(u->b);
+    u->b = NULL;
     return 0;
 }
 
