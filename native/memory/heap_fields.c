@@ -108,7 +108,7 @@ enum { SLOT_QUERY = 0, SLOT_GET_MODULE = 12, SLOT_TYPE_PROPS = 12, NAME_UNITS = 
 /* A type of a module that was made at run time: the runtime does not name it, its metadata do (IMetaDataImport). */
 static bool dynamic_name(heap *h, uint64_t mt, buf *out)
 {
-    static const uint8_t import[16] = {0x00, 0x82, 0xAC, 0x7D, 0xAE, 0xD3, 0x75, 0x4c,
+    static const uint8_t import[16] = {0x07, 0x82, 0xAC, 0x7D, 0xAE, 0xD3, 0x75, 0x4c,
                                        0x9B, 0x67, 0x92, 0x80, 0x1A, 0x49, 0x7D, 0x44};
     dac_method_table t;
     void *sos = dac_sos(h->d, 1), *module = NULL, *metadata = NULL;
