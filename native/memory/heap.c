@@ -146,10 +146,10 @@ static bool look(void *arg, heap_type *t)
     heap *h = arg;
     dac_method_table mt;
     if (!dac_get_method_table(h->d, t->mt, &mt)) return false;
-    if (t->flags & HEAP_TYPE_COLLECTIBLE) {
-        dac_collectible c;
-        if (dac_get_collectible(h->d, t->mt, &c) && c.loader_allocator_handle)
-            t->loader_object = heap_word(h, c.loader_allocator_handle);
+    dac_collectible c;
+    if (dac_get_collectible(h->d, t->mt, &c)) { /* the flag in memory is another one in .NET 8 */
+        t->flags = c.is_collectible ? t->flags | HEAP_TYPE_COLLECTIBLE : t->flags & ~(uint32_t)HEAP_TYPE_COLLECTIBLE;
+        if (c.is_collectible && c.loader_allocator_handle) t->loader_object = heap_word(h, c.loader_allocator_handle);
     }
     t->kind = heap_kind_of(h, t->mt);
     if (h->o.list >> t->kind & 1) t->flags |= HEAP_TYPE_LISTED;
@@ -163,6 +163,7 @@ static int open_core(heap *h, err *e)
     int rc = heap__layout(h, e);
     if (rc == 0) rc = heap__bytes_of_core(h, e);
     if (rc == 0) rc = heap__roots(h, DEADLINE_NEVER, e);
+    if (rc == 0) heap__list_loaded(h);
     if (rc == 0 && h->facts.gc_at_work)
         heap_add_note(
             h,
@@ -218,6 +219,9 @@ void heap_close(heap *h)
     free(h->handles);
     free(h->queue);
     free(h->statics);
+    free(h->loaded);
+    free(h->module_list);
+    free(h->threads);
     arena_free(&h->names);
     heap__modules_free(h);
     map64_fini(&h->kinds);

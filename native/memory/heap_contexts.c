@@ -17,60 +17,41 @@ typedef struct finding {
     heap *h;
     assembly *v;
     size_t n, cap;
-    uint64_t first; /* a method table of the module at hand */
 } finding;
 
-static void first_type(void *arg, uint32_t row, dac_addr mt)
+/* A type of a module: of those it lists, or (a dynamic one) of those on the heap. 0: none. */
+static uint64_t type_of_module(const heap *h, uint64_t module)
 {
-    finding *f = arg;
-    (void)row;
-    if (!f->first) f->first = mt;
+    for (size_t i = 0; i < h->n_loaded; i++)
+        if (h->loaded[i].module == module) return h->loaded[i].mt;
+    for (size_t i = 0; i < heap_types_count(h->types); i++) {
+        dac_method_table t;
+        const heap_type *x = heap_type_at(h->types, i);
+        if (x->flags & HEAP_TYPE_COLLECTIBLE && dac_get_method_table(h->d, x->mt, &t) && t.module == module)
+            return x->mt;
+    }
+    return 0;
 }
 
 static void add_module(finding *f, uint64_t address)
 {
     heap *h = f->h;
-    f->first = 0;
-    dac_module_types(h->d, address, first_type, f);
-    for (size_t i = 0; !f->first && i < heap_types_count(h->types);
-         i++) { /* a dynamic module's types: met on the heap */
-        dac_method_table t;
-        uint64_t mt = heap_type_at(h->types, i)->mt;
-        if (heap_type_at(h->types, i)->flags & HEAP_TYPE_COLLECTIBLE && dac_get_method_table(h->d, mt, &t) &&
-            t.module == address)
-            f->first = mt;
-    }
+    uint64_t first = type_of_module(h, address);
     const heap_module *m = heap_module_of(h, address);
     dac_addr context = 0;
     dac_collectible c = {0};
-    if (!f->first || !m || !dac_load_context(h->d, f->first, &context)) return;
+    if (!first || !m || !dac_load_context(h->d, first, &context)) return;
     if (!HEAP_ROOM(f->v, f->n, f->cap, ASSEMBLIES_MAX)) return;
-    if (dac_get_collectible(h->d, f->first, &c) && c.is_collectible && c.loader_allocator_handle)
-        c.loader_allocator_handle = heap_word(h, c.loader_allocator_handle);
-    else
-        c.loader_allocator_handle = 0;
+    bool goes = dac_get_collectible(h->d, first, &c) && c.is_collectible && c.loader_allocator_handle;
     f->v[f->n++] = (assembly){.context = context,
-                              .allocator = c.loader_allocator_handle,
+                              .allocator = goes ? heap_word(h, c.loader_allocator_handle) : 0,
                               .name = m->name.n ? m->name : SLICE_LIT("(dynamic)")};
 }
 
 static void find_assemblies(finding *f)
 {
-    dac_addr domains[16], *assemblies = NULL, *modules = NULL;
-    uint32_t k = 0, n = 0, m = 0;
-    if (!dac_get_app_domains(f->h->d, domains, 16, &k, NULL)) return;
-    for (uint32_t i = 0; i < k && i < 16; i++) {
-        if (!dac_assemblies(f->h->d, domains[i], &assemblies, &n)) continue;
-        for (uint32_t j = 0; j < n; j++) {
-            if (!dac_assembly_modules(f->h->d, assemblies[j], &modules, &m)) continue;
-            for (uint32_t x = 0; x < m; x++)
-                add_module(f, modules[x]);
-            free(modules);
-            modules = NULL;
-        }
-        free(assemblies);
-        assemblies = NULL;
-    }
+    for (size_t i = 0; i < f->h->n_module_list; i++)
+        add_module(f, f->h->module_list[i]);
 }
 
 static bool flag(heap *h, uint64_t object, const char *name)

@@ -274,6 +274,7 @@ static int stop_and_read(heap *h, bool last, err *e)
     if (rc == 0) rc = copy_heap(h, e);
     int64_t t1 = mono_ns();
     if (rc == 0) rc = heap__roots(h, sooner(t1 + HEAP_STACK_NS, begin + h->o.pause_ns), e);
+    if (rc == 0) heap__list_loaded(h);
     mem_resume(h->t);
     hurry(false, &before);
     h->facts.stop_copy_ns = t1 - t0;

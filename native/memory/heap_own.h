@@ -9,6 +9,15 @@
 #include "memory/heap.h"
 #include "memory/heap_fields.h"
 
+typedef struct heap_loaded { /* a type, as its module lists it */
+    uint64_t mt, module;
+    uint32_t row;
+} heap_loaded;
+typedef struct heap_thread {
+    uint64_t address;
+    uint32_t id, os_id;
+} heap_thread;
+
 struct heap {
     dac *d;
     mem_target *t;
@@ -32,8 +41,14 @@ struct heap {
     size_t n_pieces, cap_pieces;
     struct heap_module **modules; /* that were asked for */
     size_t n_modules, cap_modules;
-    map64 module_at; /* address -> place + 1 */
-    map64 kinds;     /* method table -> heap_kind */
+    map64 module_at;     /* address -> place + 1 */
+    map64 kinds;         /* method table -> heap_kind */
+    heap_loaded *loaded; /* by module: listed while the target stands, since the runtime's lists grow */
+    size_t n_loaded, cap_loaded;
+    uint64_t *module_list;
+    size_t n_module_list, cap_module_list;
+    heap_thread *threads;
+    size_t n_threads, cap_threads;
     heap_static *statics;
     size_t n_statics, cap_statics;
     arena names; /* of static fields */
@@ -50,6 +65,8 @@ bool heap__room(void **p, size_t *cap, size_t n, size_t size, size_t max);
 int heap__layout(heap *h, err *e);
 /* Handles, finalizer queue, stacks. The target stands. */
 int heap__roots(heap *h, int64_t deadline_ns, err *e);
+/* Modules with their types, and threads. The target stands. */
+void heap__list_loaded(heap *h);
 /* Bytes of all regions: of a core where they lie. */
 int heap__bytes_of_core(heap *h, err *e);
 /* Stops the target, reads layout, roots and bytes, resumes it. */

@@ -1,22 +1,81 @@
 /* SPDX-License-Identifier: MIT */
 /* heap_statics.c: static fields that hold on to objects. From .NET 9 on a type has its own bases; up to 8 a module has
  * one block for all its types (botr/type-loader.md; threadstatics.cpp, appdomain.hpp). */
+#include <unistd.h>
+
 #include "memory/heap_own.h"
 
-#define MD_TYPE_BIT    0x02000000u
 #define THREADS_LOOKED 512u /* whose thread-static fields are read */
+
+/* ---- what the runtime lists -------------------------------------------------------------------------------------- */
+
+typedef struct listing {
+    heap *h;
+    uint64_t module;
+} listing;
+
+static void list_type(void *arg, uint32_t row, dac_addr mt)
+{
+    listing *l = arg;
+    heap *h = l->h;
+    if (HEAP_ROOM(h->loaded, h->n_loaded, h->cap_loaded, HEAP_TYPES_MAX))
+        h->loaded[h->n_loaded++] = (heap_loaded){.mt = mt, .module = l->module, .row = row & 0xFFFFFF};
+}
+
+static void list_modules(heap *h, uint64_t domain)
+{
+    dac_addr *assemblies = NULL, *modules = NULL;
+    uint32_t n = 0, k = 0;
+    if (!dac_assemblies(h->d, domain, &assemblies, &n)) return;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!dac_assembly_modules(h->d, assemblies[i], &modules, &k)) continue;
+        for (uint32_t j = 0; j < k; j++) {
+            listing l = {h, modules[j]};
+            if (HEAP_ROOM(h->module_list, h->n_module_list, h->cap_module_list, HEAP_MODULES_MAX))
+                h->module_list[h->n_module_list++] = modules[j];
+            dac_module_types(h->d, modules[j], list_type, &l);
+        }
+        free(modules);
+        modules = NULL;
+    }
+    free(assemblies);
+}
+
+static void list_threads(heap *h)
+{
+    dac_thread_store ts;
+    if (!dac_get_thread_store(h->d, &ts)) return;
+    uint64_t at = ts.first;
+    for (int32_t i = 0; at && i < ts.threads && h->n_threads < THREADS_LOOKED; i++) {
+        dac_thread th;
+        if (!dac_get_thread(h->d, at, &th)) break;
+        if (th.os_id && HEAP_ROOM(h->threads, h->n_threads, h->cap_threads, THREADS_LOOKED))
+            h->threads[h->n_threads++] = (heap_thread){at, th.managed_id, th.os_id};
+        at = th.next;
+    }
+    if (ts.threads > (int32_t)THREADS_LOOKED)
+        heap_add_note(h, "Thread-static fields were read of %u of %d threads.", THREADS_LOOKED, ts.threads);
+}
+
+void heap__list_loaded(heap *h)
+{
+    dac_addr domains[16];
+    uint32_t k = 0;
+    if (dac_get_app_domains(h->d, domains, 16, &k, NULL))
+        for (uint32_t i = 0; i < k && i < 16; i++)
+            list_modules(h, domains[i]);
+    list_threads(h);
+}
+
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
 
 typedef struct looking {
     heap *h;
-    const heap_module *module;
     uint64_t module_address;
     uint64_t module_index;
     bool new_bases; /* .NET 9 and later */
     dac_local_module local;
     bool has_local;
-    uint64_t *threads; /* Thread addresses */
-    uint32_t *thread_ids;
-    size_t n_threads;
     map64 seen; /* method tables */
     /* the type at hand */
     uint64_t mt, gc_base;
@@ -72,12 +131,23 @@ static uint64_t gc_base_of(looking *l, uint32_t row)
     return l->local.gc_statics;
 }
 
-static uint64_t thread_gc_base_of(looking *l, size_t i)
+/* Of a live process that goes on: what a thread had is gone when it has ended. */
+static bool is_there(const heap *h, const heap_thread *t)
+{
+    char path[64];
+    if (!h->facts.live || mem_stopped(h->t)) return true;
+    const mem_thread *known = mem_thread_of(h->t, (pid_t)t->os_id);
+    snprintf(path, sizeof path, "/proc/%d/task/%d", (int)mem_pid(h->t), known ? (int)known->tid : (int)t->os_id);
+    return access(path, F_OK) == 0;
+}
+
+static uint64_t thread_gc_base_of(looking *l, const heap_thread *t)
 {
     dac_addr plain = 0, gc = 0;
     dac_local_module m;
-    if (l->new_bases) return dac_thread_static_bases(l->h->d, l->mt, l->threads[i], &plain, &gc) ? gc : 0;
-    return dac_get_thread_local_module(l->h->d, l->threads[i], (uint32_t)l->module_index, &m) ? m.gc_statics : 0;
+    if (!is_there(l->h, t)) return 0;
+    if (l->new_bases) return dac_thread_static_bases(l->h->d, l->mt, t->address, &plain, &gc) ? gc : 0;
+    return dac_get_thread_local_module(l->h->d, t->address, (uint32_t)l->module_index, &m) ? m.gc_statics : 0;
 }
 
 static void one_type(looking *l, uint32_t row, uint64_t mt)
@@ -90,58 +160,20 @@ static void one_type(looking *l, uint32_t row, uint64_t mt)
     l->gc_base = gc_base_of(l, row);
     if (l->gc_base) heap_each_field(l->h, mt, plain_field, l);
     if (!f.thread_statics) return;
-    for (size_t i = 0; i < l->n_threads; i++) {
-        l->thread = l->thread_ids[i];
-        l->thread_gc_base = thread_gc_base_of(l, i);
+    for (size_t i = 0; i < l->h->n_threads; i++) {
+        l->thread = l->h->threads[i].id;
+        l->thread_gc_base = thread_gc_base_of(l, &l->h->threads[i]);
         if (l->thread_gc_base) heap_each_field(l->h, mt, thread_field, l);
     }
 }
 
-static void each_loaded(void *arg, uint32_t row, dac_addr mt) { one_type(arg, row & 0xFFFFFF, mt); }
-
-static void one_module(looking *l, uint64_t address)
+static void enter_module(looking *l, uint64_t address)
 {
     dac_module m;
-    l->module = heap_module_of(l->h, address);
+    if (address == l->module_address) return;
     l->module_address = address;
     l->module_index = dac_get_module(l->h->d, address, &m) ? m.index : 0;
     l->has_local = !l->new_bases && dac_get_local_module(l->h->d, address, &l->local);
-    dac_module_types(l->h->d, address, each_loaded, l);
-}
-
-static void modules_of_domain(looking *l, uint64_t domain)
-{
-    dac_addr *assemblies = NULL, *modules = NULL;
-    uint32_t n = 0, k = 0;
-    if (!dac_assemblies(l->h->d, domain, &assemblies, &n)) return;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!dac_assembly_modules(l->h->d, assemblies[i], &modules, &k)) continue;
-        for (uint32_t j = 0; j < k; j++)
-            one_module(l, modules[j]);
-        free(modules);
-        modules = NULL;
-    }
-    free(assemblies);
-}
-
-static void list_threads(looking *l)
-{
-    dac_thread_store ts;
-    l->threads = mem_calloc(THREADS_LOOKED, sizeof *l->threads);
-    l->thread_ids = mem_calloc(THREADS_LOOKED, sizeof *l->thread_ids);
-    if (!l->threads || !l->thread_ids || !dac_get_thread_store(l->h->d, &ts)) return;
-    uint64_t at = ts.first;
-    for (int32_t i = 0; at && i < ts.threads && l->n_threads < THREADS_LOOKED; i++) {
-        dac_thread th;
-        if (!dac_get_thread(l->h->d, at, &th)) break;
-        if (th.os_id) {
-            l->threads[l->n_threads] = at;
-            l->thread_ids[l->n_threads++] = th.managed_id;
-        }
-        at = th.next;
-    }
-    if (ts.threads > (int32_t)THREADS_LOOKED)
-        heap_add_note(l->h, "Thread-static fields were read of %u of %d threads.", THREADS_LOOKED, ts.threads);
 }
 
 const heap_static *heap_statics(heap *h, size_t *n)
@@ -149,12 +181,10 @@ const heap_static *heap_statics(heap *h, size_t *n)
     if (!h->statics_read) {
         h->statics_read = true;
         looking l = {.h = h, .new_bases = dac_sos(h->d, 14) != NULL, .seen = {.max = HEAP_TYPES_MAX * 2}};
-        dac_addr domains[16];
-        uint32_t k = 0;
-        list_threads(&l);
-        if (dac_get_app_domains(h->d, domains, 16, &k, NULL))
-            for (uint32_t i = 0; i < k && i < 16; i++)
-                modules_of_domain(&l, domains[i]);
+        for (size_t i = 0; i < h->n_loaded; i++) {
+            enter_module(&l, h->loaded[i].module);
+            one_type(&l, h->loaded[i].row, h->loaded[i].mt);
+        }
         l.has_local = false;
         for (size_t i = 0; i < heap_types_count(h->types); i++) { /* instantiations are in no module's list */
             const heap_type *t =
@@ -162,8 +192,6 @@ const heap_static *heap_statics(heap *h, size_t *n)
             if (!(t->flags & (HEAP_TYPE_FREE | HEAP_TYPE_ARRAY))) one_type(&l, 0, t->mt);
         }
         map64_fini(&l.seen);
-        free(l.threads);
-        free(l.thread_ids);
         if (h->n_statics >= HEAP_STATICS_MAX)
             heap_add_note(h, "More than %u static fields refer to objects: the rest is left out.", HEAP_STATICS_MAX);
     }

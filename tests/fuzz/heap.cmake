@@ -1,0 +1,1 @@
+lunette_fuzz(heap SOURCES fuzz_heap.c LINK lunette_heap CORPUS tests/fuzz/corpus/heap)

@@ -1,0 +1,352 @@
+-- SPDX-License-Identifier: MIT
+-- inspect_heap(source="dump") and (source="live"): counts, bytes, segments, references, handles and finalizers as ClrMD has them on the same
+-- dump (heap_peer/), on every runtime and kind of GC; a leak explained; what is odd in a heap found by the view for it; who sees values.
+local h = require("harness")
+
+local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
+local N <const> = 1000
+local PLAIN <const> = "no-values-token"
+local KEPT <const> = {
+  "System.Collections.Generic.Dictionary<System.String, Lunette.Target.CustomerSession>",
+  "System.Collections.Generic.Dictionary<System.String, Lunette.Target.CustomerSession>+Entry[]", "Lunette.Target.CustomerSession",
+  "System.Collections.Generic.List<Lunette.Target.Customer>", "Lunette.Target.Customer[]", "Lunette.Target.Customer",
+}
+
+local function exec(argv, timeout_ms, more)
+  return assert(h.loop.exec { argv = argv, timeout_ms = timeout_ms, max_output = more or 32 * 1024 * 1024 })
+end
+
+local function build(runtime)
+  local done = exec({ "sh", h.source .. "/tests/targets/memory/build.sh", h.targets .. "/memory", runtime }, 600000)
+  if done.code == 0 then return true end
+  if done.code == h.SKIP then return nil, (done.stdout:gsub("%s+$", "")) end
+  error("tests/targets/memory/build.sh failed: " .. done.stdout .. done.stderr)
+end
+
+local function each_runtime(skip, fn)
+  local ran, reason = 0, nil
+  for _, runtime in ipairs(RUNTIMES) do
+    local built, why = build(runtime)
+    if built then fn(runtime) else reason = why end
+    ran = ran + (built and 1 or 0)
+  end
+  if ran == 0 then skip(reason) end
+end
+
+local function start(runtime, mode, n, environment)
+  return h.start({ ("%s/memory/%s/lunette-memory"):format(h.targets, runtime), mode, n and tostring(n) }, "memory " .. mode, environment)
+end
+
+local function server_with()
+  return h.server { environment = {
+    MCP_ARTIFACT_ROOT = h.scratch() .. "/artifacts", MCP_BEARER_TOKEN = "",
+    Auth__BearerTokens__0__Name = "all", Auth__BearerTokens__0__Token = "live-test-token", Auth__BearerTokens__0__Scopes__0 = "root",
+    Auth__BearerTokens__0__Scopes__1 = "sensitive-heap-read",
+    Auth__BearerTokens__1__Name = "plain", Auth__BearerTokens__1__Token = PLAIN, Auth__BearerTokens__1__Scopes__0 = "root",
+  } }
+end
+
+--- inspect_heap, with its acknowledgement when it wants one: the envelope.
+local function inspect(server, arguments)
+  arguments.topTypes = arguments.topTypes or 5
+  local envelope = h.ok(server:call("inspect_heap", arguments))
+  if envelope.safetyApproval and not envelope.data then
+    arguments._dotnetDiagnostics = { acknowledgement = envelope.safetyApproval.requiredAcknowledgement }
+    envelope = h.ok(server:call("inspect_heap", arguments))
+  end
+  h.eq(nil, envelope.error, "inspect_heap")
+  return envelope
+end
+
+local function dump_of(server, target)
+  local envelope = h.ok(server:call("collect_process_dump", { processId = target.pid, dumpType = "WithHeap", confirm = true }))
+  h.eq(nil, envelope.error, "collect_process_dump")
+  return envelope.data.dump.filePath
+end
+
+local function ask(server, handle, view, more)
+  local arguments = { handle = handle, view = view, topN = 100000 }
+  for k, v in pairs(more or {}) do arguments[k] = v end
+  local envelope = h.ok(server:call("query_snapshot", arguments))
+  if envelope.safetyApproval and not envelope.data then
+    arguments._dotnetDiagnostics = { acknowledgement = envelope.safetyApproval.requiredAcknowledgement }
+    envelope = h.ok(server:call("query_snapshot", arguments))
+  end
+  return envelope.data, envelope.error
+end
+
+local function by_name(rows, field)
+  local set = {}
+  for _, row in ipairs(rows) do set[row[field or "typeFullName"]] = row end
+  return set
+end
+
+-- ---- ClrMD on the same dump -------------------------------------------------------------------------------------------------------
+
+local function peer()
+  local folder = h.build .. "/peers/heap"
+  local built = h.loop.exec { argv = { "dotnet", "publish", h.source .. "/tests/live/heap_peer/HeapPeer.csproj", "-c", "Release", "-v", "quiet",
+    "--artifacts-path", folder, "-o", folder .. "/out" }, timeout_ms = 300000, max_output = 200000 }
+  if built and built.code == 0 then return folder .. "/out/HeapPeer" end
+  h.ok(not (built and built.stdout:find("error CS", 1, true)), "the peer compiles: " .. (built and built.stdout or ""))
+  return nil, "the peer cannot be built: " .. (built and built.stdout:sub(1, 300) or "no dotnet")
+end
+
+--- The peer's lines, each a list of its fields.
+local function told(program, what, file)
+  local done, rows = exec({ program, what, file }, 120000), {}
+  h.eq(0, done.code, done.stderr)
+  for line in done.stdout:gmatch("[^\n]+") do
+    local row = {}
+    for field in (line .. "\t"):gmatch("(.-)\t") do row[#row + 1] = field end
+    rows[#rows + 1] = row
+  end
+  return rows
+end
+
+--- Types of one name are put together: a name may stand for several (of two load contexts).
+local function add(sums, name, count, bytes)
+  local sum = sums[name] or { 0, 0 }
+  sums[name] = { sum[1] + count, sum[2] + bytes }
+end
+
+local function types_agree(program, file, rows, what)
+  local theirs, ours = {}, {}
+  for _, row in ipairs(told(program, "types", file)) do
+    if row[4] ~= "Free" then add(theirs, row[4], math.tointeger(row[2]), math.tointeger(row[3])) end
+  end
+  for _, row in ipairs(rows) do add(ours, row.typeFullName, row.instanceCount, row.totalBytes) end
+  h.eq(theirs, ours, "count and bytes of every type, " .. what)
+end
+
+local function segments_agree(program, file, rows, what)
+  local theirs, ours = {}, {}
+  for _, row in ipairs(told(program, "segments", file)) do
+    local kind = row[2]
+    if kind == "Ephemeral" then return end -- segments: ClrMD has three generations in one
+    theirs["0x" .. row[3]] = { kind, "0x" .. row[4], math.tointeger(row[5]), math.tointeger(row[6]) }
+  end
+  for _, row in ipairs(rows) do
+    ours[row.start] = { row.kind, row["end"], row.objectCount + row.freeObjectCount, row.usedBytes + row.freeBytes }
+  end
+  h.eq(theirs, ours, "kind, end, objects and bytes of every region, " .. what)
+end
+
+local function references_agree(program, file, data, what)
+  local objects, references = 0, 0
+  for _, row in ipairs(told(program, "edges", file)) do
+    objects, references = objects + 1, references + #row - 1
+  end
+  h.eq({ objects, references }, { data.heap.objectCount, data.heap.referenceCount }, "objects and references, " .. what)
+end
+
+local HANDLES <const> = { Strong = true, Pinned = true, WeakShort = true, WeakLong = true, Dependent = true, RefCounted = true, AsyncPinned = true }
+
+local function roots_agree(program, file, server, handle, what)
+  local theirs = { handles = {}, roots = {}, finalizable = {} }
+  local ours = { handles = {}, roots = {}, finalizable = {} }
+  for _, row in ipairs(told(program, "roots", file)) do
+    if row[1] == "handle" and HANDLES[row[2]] then theirs.handles[row[2]] = (theirs.handles[row[2]] or 0) + 1 end
+    if row[1] == "root" and row[2] ~= "StaticVar" then theirs.roots[row[2]] = (theirs.roots[row[2]] or 0) + 1 end
+    if row[1] == "finalizable" then theirs.finalizable[row[2]] = (theirs.finalizable[row[2]] or 0) + 1 end
+  end
+  for _, row in ipairs(ask(server, handle, "gchandles").gcHandles.byKind) do
+    if HANDLES[row.kind] and row.count > 0 then ours.handles[row.kind] = row.count end
+  end
+  for _, row in ipairs(ask(server, handle, "roots-by-kind").rootsByKind) do
+    if row.rootKind ~= "StaticVar" and row.rootKind ~= "ThreadStaticVar" then ours.roots[row.rootKind] = row.rootCount end
+  end
+  for _, row in ipairs(ask(server, handle, "finalizer-queue").finalizableObjects) do ours.finalizable[row.typeFullName] = row.instanceCount end
+  h.eq(theirs, ours, "handles, roots and finalizers, " .. what)
+end
+
+local function agree(program, server, runtime, mode, environment)
+  local what = ("%s %s %s"):format(runtime, mode, next(environment or {}) or "")
+  local file
+  do
+    local target <close> = start(runtime, mode, nil, environment)
+    file = dump_of(server, target)
+  end
+  local envelope = inspect(server, { source = "dump", dumpFilePath = file })
+  types_agree(program, file, ask(server, envelope.handle, "top-types").topTypes, what)
+  segments_agree(program, file, ask(server, envelope.handle, "fragmentation").segments, what)
+  if mode ~= "odds" then references_agree(program, file, envelope.data, what) end -- ClrMD leaves out what keeps a type that can be unloaded
+  roots_agree(program, file, server, envelope.handle, what)
+  h.fs.remove(file)
+end
+
+local function as_clrmd(skip)
+  local program, why = peer()
+  if not program then skip(why) end
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    agree(program, server, runtime, "odds")
+    agree(program, server, runtime, "known", { DOTNET_gcServer = "1", DOTNET_GCHeapCount = "2" })
+  end)
+  agree(program, server, "net10.0", "known", { DOTNET_GCName = "libclrgc.so" }) -- segments
+end
+
+-- ---- a leak -----------------------------------------------------------------------------------------------------------------------
+
+local function names_of(chain)
+  local list = {}
+  for i, frame in ipairs(chain) do list[i] = frame.typeFullName end
+  return list
+end
+
+local function explained(server, envelope, what)
+  local types = by_name(ask(server, envelope.handle, "top-types").topTypes)
+  h.eq({ N, 10, N // 10 }, { types["Lunette.Target.Customer"].instanceCount, types["Lunette.Target.CustomerSession"].instanceCount,
+    types["Lunette.Target.Subscriber"].instanceCount }, "numbers, " .. what)
+  local paths = ask(server, envelope.handle, "retention-paths", { typeFullName = "Lunette.Target.Customer" }).retentionPaths
+  for _, path in ipairs(paths) do
+    if path.targetTypeFullName == "Lunette.Target.Customer" then
+      h.eq(KEPT, names_of(path.chain), "the chain, " .. what)
+      h.eq({ "StaticVar", "Lunette.Target.LeakCache.Instance" }, { path.chain[1].rootKind, path.chain[1].rootName }, "its root, " .. what)
+      return path
+    end
+  end
+  error("no path to a customer, " .. what)
+end
+
+local function leak(skip)
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    local target <close> = start(runtime, "leak", N)
+    local more = { includeRetentionPaths = true, includeStaticFields = true, includeDelegateTargets = true }
+    local live = { source = "live", processId = target.pid }
+    for k, v in pairs(more) do live[k] = v end
+    local envelope = inspect(server, live)
+    local path = explained(server, envelope, runtime .. " live")
+    h.ok(envelope.data.suspendDuration ~= "00:00:00", "it stood still: " .. envelope.data.suspendDuration)
+    h.ok(target:command("ping", "^PONG"), "the target goes on")
+
+    local statics = ask(server, envelope.handle, "static-fields").staticFields
+    local found = {}
+    for _, row in ipairs(statics) do
+      if row.containingTypeFullName == "Lunette.Target.LeakCache" then found[row.fieldName] = row.valueTypeFullName end
+    end
+    h.eq({ Instance = KEPT[1], Source = "Lunette.Target.Publisher", OfThread = "System.Collections.Generic.List<System.String>" }, found,
+      runtime .. " static fields")
+    local delegates = ask(server, envelope.handle, "delegate-targets").delegateTargets
+    h.eq({ "Lunette.Target.Subscriber", "OnChanged", N // 10, false },
+      { delegates[1].targetTypeFullName, delegates[1].methodName, delegates[1].subscriberCount, delegates[1].isStaticTarget }, runtime)
+
+    local file = dump_of(server, target)
+    target:kill()
+    local dead = inspect(server, { source = "dump", dumpFilePath = file, includeRetentionPaths = true })
+    explained(server, dead, runtime .. " dump")
+    local address = path.targetObjectAddress
+    local root = ask(server, dead.handle, "gcroot", { address = address }).gcRoot
+    h.eq(KEPT, names_of(root.chain), runtime .. " gcroot of a process that is gone")
+    h.eq({ 3, false }, (function(o) return { o.objectCount, o.truncated } end)(ask(server, dead.handle, "objsize", { address = address }).objectSize),
+      runtime .. " objsize")
+    local object = ask(server, dead.handle, "object", { address = address }).objectDetails
+    h.eq({ "Lunette.Target.Customer", "Name", "Photo" }, { object.typeFullName, object.fields[1].name, object.fields[2].name }, runtime)
+    local _, err = ask(server, envelope.handle, "object", { address = address })
+    h.ok(err and (err.kind == "HandleNotFound" or err.kind == "ProcessExited"), "a live handle goes with its process: " .. tostring(err and err.kind))
+    h.eq("ViewNotCaptured", select(2, ask(server, dead.handle, "static-fields")).kind, "not asked for")
+    h.fs.remove(file)
+  end)
+end
+
+-- ---- what is odd ------------------------------------------------------------------------------------------------------------------
+
+local function odds(skip)
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    local target <close> = start(runtime, "odds", 10)
+    local envelope = inspect(server, { source = "live", processId = target.pid, includeDuplicateStrings = true })
+    local handle = envelope.handle
+
+    local timers = ask(server, handle, "timers").timers
+    h.eq({ 10, 1, "Lunette.Target.OddHeap", "OnTick", 10 }, { timers.totalTimers, timers.totalTaskCompletionSources,
+      timers.timersByCallback[1].targetTypeFullName, timers.timersByCallback[1].methodName, timers.timersByCallback[1].count }, runtime)
+    h.ok(timers.totalTasks >= 21, "tasks: " .. timers.totalTasks)
+
+    local async = ask(server, handle, "async").asyncOperations
+    local inner, outer = 0, 0
+    for _, row in ipairs(async) do
+      h.eq(0, row.state, row.stateMachineTypeFullName)
+      if row.stateMachineTypeFullName:find("<Inner>", 1, true) then
+        inner = inner + 1
+        h.ok(row.stack[1].stateMachineTypeFullName:find("OddHeap%+<Outer>"), "what waits for it")
+        h.eq("System.Runtime.CompilerServices.TaskAwaiter<System.Int32>", row.awaiterTypeFullName, "what it waits for")
+      elseif row.stateMachineTypeFullName:find("<Outer>", 1, true) then
+        outer = outer + 1
+      end
+    end
+    h.eq({ 10, 10 }, { inner, outer }, runtime .. " async methods that never end")
+
+    local contexts = by_name(ask(server, handle, "alc").assemblyLoadContexts.contexts, "name")
+    local never = h.ok(contexts["never-unloads"], "the context")
+    h.eq({ true, true, false }, { never.isCollectible, never.isUnloading, never.isDefault }, runtime)
+    h.eq("System.Reflection.LoaderAllocator", never.retention[#never.retention].typeFullName, "what keeps its types")
+    h.eq({ "StaticVar", "Lunette.Target.Program.Kept" }, { never.retention[1].rootKind, never.retention[1].rootName }, "from where")
+    h.ok(contexts.Default, "the default one")
+
+    local queue = by_name(ask(server, handle, "finalizer-queue").finalizableObjects)
+    local finalized = queue["Lunette.Target.Finalized"]
+    h.ok(finalized.readyCount >= 9 and finalized.readyCount <= 10, "one is being finalized: " .. finalized.readyCount)
+    h.eq({ 10, 10 }, { finalized.instanceCount - finalized.readyCount, queue["Lunette.Target.Suppressed"].instanceCount }, runtime)
+
+    local handles = by_name(ask(server, handle, "gchandles").gcHandles.byKind, "kind")
+    local nodes = by_name(handles.Strong.topTypes)["Lunette.Target.Node"]
+    h.eq(10, nodes and nodes.count, runtime .. " strong handles")
+    h.eq(10, by_name(handles.Pinned.topTypes)["System.Byte[]"].count, runtime .. " pinned handles")
+    h.eq(11, by_name(handles.Dependent.topTypes)["Lunette.Target.DependentKey"].count, runtime .. " dependent handles")
+  end)
+end
+
+-- ---- values -----------------------------------------------------------------------------------------------------------------------
+
+local function values(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local target <close> = start("net10.0", "odds", 10)
+  local envelope = inspect(server, { source = "live", processId = target.pid, includeDuplicateStrings = true })
+  local root = server.token
+  local function strings(token, flag)
+    server.token = token or root
+    local rows = ask(server, envelope.handle, "duplicate-strings", { includeSensitiveValues = flag }).duplicateStrings
+    server.token = root
+    return rows
+  end
+  local hidden = "<redacted:metadata-only>"
+  for _, row in ipairs(strings(nil, nil)) do h.eq(hidden, row.preview, "without the flag") end
+  for _, row in ipairs(strings(PLAIN, true)) do h.eq(hidden, row.preview, "root without the literal scope") end
+  local open = by_name(strings(nil, true), "preview")
+  h.eq(11, h.ok(open["the same text again"], "with flag and scope").instanceCount)
+  h.eq(26, h.ok(open["Server=db;Password=<redacted:sensitive>"], "a secret stays one").stringLength)
+  local address = open["Server=db;Password=<redacted:sensitive>"].exampleAddress
+  h.eq(hidden, ask(server, envelope.handle, "object", { address = address }).objectDetails.stringValue, "an object without the flag")
+  h.eq("Server=db;Password=<redacted:sensitive>",
+    ask(server, envelope.handle, "object", { address = address, includeSensitiveValues = true }).objectDetails.stringValue)
+end
+
+-- ---- a heap in motion -------------------------------------------------------------------------------------------------------------
+
+local function in_motion(skip)
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    for _, environment in ipairs { {}, { DOTNET_gcServer = "1" } } do
+      local target <close> = start(runtime, "churn", 2, environment)
+      for _ = 1, 2 do
+        local data = inspect(server, { source = "live", processId = target.pid, topTypes = 10 }).data
+        local nodes = by_name(data.topTypesByBytes)["Lunette.Target.Node"]
+        h.eq(50000, nodes and nodes.instanceCount, runtime .. " nodes while others are made and collected")
+        for _, warning in ipairs(data.warnings or {}) do h.ok(not warning:find("no objects that can be made out", 1, true), warning) end
+        h.ok(target:command("ping", "^PONG"), "the target goes on")
+      end
+    end
+  end)
+end
+
+return {
+  { "as ClrMD counts", as_clrmd },
+  { "a leak is explained on every runtime, live and from a dump", leak },
+  { "timers, async methods, contexts, finalizers and handles", odds },
+  { "values are for those who may see them", values },
+  { "a heap in motion", in_motion },
+}
