@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- inspect_heap(source="dump") and (source="live"): counts, bytes, segments, references, handles and finalizers as ClrMD has them on the same
--- dump (heap_peer/), on every runtime and kind of GC; a leak explained; what is odd in a heap found by the view for it; who sees values.
+-- inspect_heap(source="dump") and (source="live"): counts, bytes, segments, references, handles and finalizers as ClrMD has them on the
+-- same dump (heap_peer/), on every runtime and kind of GC; a leak explained; what is odd in a heap found by the view for it; who sees values.
 local h = require("harness")
 
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
@@ -85,8 +85,9 @@ end
 
 local function peer()
   local folder = h.build .. "/peers/heap"
-  local built = h.loop.exec { argv = { "dotnet", "publish", h.source .. "/tests/live/heap_peer/HeapPeer.csproj", "-c", "Release", "-v", "quiet",
-    "--artifacts-path", folder, "-o", folder .. "/out" }, timeout_ms = 300000, max_output = 200000 }
+  local project = h.source .. "/tests/live/heap_peer/HeapPeer.csproj"
+  local built = h.loop.exec { argv = { "dotnet", "publish", project, "-c", "Release", "-v", "quiet", "--artifacts-path", folder, "-o",
+    folder .. "/out" }, timeout_ms = 300000, max_output = 200000 }
   if built and built.code == 0 then return folder .. "/out/HeapPeer" end
   h.ok(not (built and built.stdout:find("error CS", 1, true)), "the peer compiles: " .. (built and built.stdout or ""))
   return nil, "the peer cannot be built: " .. (built and built.stdout:sub(1, 300) or "no dotnet")
@@ -140,7 +141,7 @@ local function references_agree(program, file, data, what)
   h.eq({ objects, references }, { data.heap.objectCount, data.heap.referenceCount }, "objects and references, " .. what)
 end
 
-local HANDLES <const> = { Strong = true, Pinned = true, WeakShort = true, WeakLong = true, Dependent = true, RefCounted = true, AsyncPinned = true }
+local HANDLES <const> = { Strong = true, Pinned = true, WeakShort = true, WeakLong = true, Dependent = true, RefCounted = true }
 
 local function roots_agree(program, file, server, handle, what)
   local theirs = { handles = {}, roots = {}, finalizable = {} }
@@ -156,7 +157,9 @@ local function roots_agree(program, file, server, handle, what)
   for _, row in ipairs(ask(server, handle, "roots-by-kind").rootsByKind) do
     if row.rootKind ~= "StaticVar" and row.rootKind ~= "ThreadStaticVar" then ours.roots[row.rootKind] = row.rootCount end
   end
-  for _, row in ipairs(ask(server, handle, "finalizer-queue").finalizableObjects) do ours.finalizable[row.typeFullName] = row.instanceCount end
+  for _, row in ipairs(ask(server, handle, "finalizer-queue").finalizableObjects) do
+    ours.finalizable[row.typeFullName] = row.instanceCount
+  end
   h.eq(theirs, ours, "handles, roots and finalizers, " .. what)
 end
 
@@ -239,12 +242,12 @@ local function leak(skip)
     local address = path.targetObjectAddress
     local root = ask(server, dead.handle, "gcroot", { address = address }).gcRoot
     h.eq(KEPT, names_of(root.chain), runtime .. " gcroot of a process that is gone")
-    h.eq({ 3, false }, (function(o) return { o.objectCount, o.truncated } end)(ask(server, dead.handle, "objsize", { address = address }).objectSize),
-      runtime .. " objsize")
+    local reach = ask(server, dead.handle, "objsize", { address = address }).objectSize
+    h.eq({ 3, false }, { reach.objectCount, reach.truncated }, runtime .. " objsize")
     local object = ask(server, dead.handle, "object", { address = address }).objectDetails
     h.eq({ "Lunette.Target.Customer", "Name", "Photo" }, { object.typeFullName, object.fields[1].name, object.fields[2].name }, runtime)
     local _, err = ask(server, envelope.handle, "object", { address = address })
-    h.ok(err and (err.kind == "HandleNotFound" or err.kind == "ProcessExited"), "a live handle goes with its process: " .. tostring(err and err.kind))
+    h.ok(err and (err.kind == "HandleNotFound" or err.kind == "ProcessExited"), "a live handle goes with its process")
     h.eq("ViewNotCaptured", select(2, ask(server, dead.handle, "static-fields")).kind, "not asked for")
     h.fs.remove(file)
   end)

@@ -48,8 +48,8 @@ return view {
     for _, row in ipairs(sorted) do unloading = unloading + (row.isUnloading and 1 or 0) end
     return {
       contexts = contexts,
-      notes = json.array { ("Retention: the shortest way from a root to the context's loader allocator, for at most %d collectible contexts; "
-        .. "none is no proof that a context can be collected."):format(MAX_PATHS) },
+      notes = json.array { ("Retention: the shortest way from a root to the context's loader allocator, for at most %d collectible "
+        .. "contexts; none is no proof that a context can be collected."):format(MAX_PATHS) },
     }, { summary = ("%d load contexts; %d of them were told to unload and are still there."):format(#sorted, unloading) }
   end,
 }
