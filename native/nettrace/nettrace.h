@@ -284,6 +284,23 @@ static inline bool nt_run_next(nt_run *run)
         run->last_ts = ts;
     return true;
 }
+/* An event of the run that was taken already, by where run->at stood then; good until the callback's end. */
+static inline nt_event nt_run_look(const nt_run *run, const nt_waiting *w)
+{
+    const nt_context *c = &run->contexts[w->context];
+    return (nt_event){.kind = run->kinds[w->kind],
+                      .payload = {run->bytes + w->payload, w->payload_size},
+                      .ts = w->ts,
+                      .thread = c->thread,
+                      .capture_thread = run->event.capture_thread,
+                      .activity = c->activity,
+                      .related = c->related,
+                      .stack = w->stack,
+                      .seq = w->seq,
+                      .processor = c->processor,
+                      .labels = c->labels,
+                      .pid = c->pid};
+}
 
 /* V6: what a label list adds to its events. Zero or -1 where it says nothing; slices borrowed until the next sequence
  * point. */

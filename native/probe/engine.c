@@ -274,8 +274,9 @@ static inline bool key_of(const ptop *t, const nt_event *ev, int64_t *key)
     return true;
 }
 
-/* One event, which c has already. */
-static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k, const nt_event *ev)
+/* One event, which c has already. run: what it was taken from, if a ring may look at it later; else NULL. */
+static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k, const nt_event *ev,
+                                                            const nt_run *run)
 {
     ppair *pair;
     int64_t key;
@@ -299,6 +300,12 @@ static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, c
                 continue;
             }
             break;
+        case PT_LATER:
+            if (run) {
+                p->later[p->n_later++ % PROBE_LATER] = (plater){run->at - 1, order};
+                continue;
+            }
+            /* fall through */
         case PT_RING:
             if (LIKELY(probe__ring_put(t->node, (prows *)(void *)t->state, order, k, ev))) continue;
             break;
@@ -323,7 +330,47 @@ static inline void enter(pctx *c, const nt_reader *r, const nt_event *ev)
 void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
 {
     enter(&p->ctx, r, ev);
-    run_event(p, &p->ctx, k, ev);
+    run_event(p, &p->ctx, k, ev, NULL);
+}
+
+/* What is known of the fields of the event at hand holds no more. */
+static void forget_fields(probe *p)
+{
+    for (uint32_t i = 0; i < p->n_field; i++)
+        p->cell[i].stamp = 0;
+}
+
+/* The ring's rows of a run. Events that it would have forgotten again by now are counted. */
+static __attribute__((noinline)) void run_later(probe *p, const nt_run *run)
+{
+    pctx *const c = &p->ctx;
+    const pnode *const n = p->ring;
+    const probe_kind *const kind = c->kind;
+    const nt_event *const last = c->ev;
+    const uint64_t order = p->order;
+    const uint32_t n_all = p->n_later, kept = n_all < n->n ? n_all : n->n;
+    prows *const s = (prows *)(void *)(p->state + n->offset);
+    s->seen += n_all - kept;
+    s->dropped += n_all - kept;
+    for (uint32_t i = n_all - kept; i < n_all; i++) {
+        const plater *l = &p->later[i % PROBE_LATER];
+        const nt_event ev = nt_run_look(run, l->at);
+        const probe_kind *k = ((const probe_use *)ev.kind->user)->only;
+        if (LIKELY(probe__ring_put(n, s, l->order, k, &ev))) continue;
+        p->order = l->order;
+        p->scratch_n = 0;
+        c->kind = k;
+        c->ev = &ev;
+        c->has_time = false;
+        forget_fields(p);
+        n->run(c, n, (uint8_t *)s);
+        forget_fields(p);
+    }
+    p->n_later = 0;
+    p->order = order;
+    c->kind = kind;
+    c->ev = last;
+    c->has_time = false;
 }
 
 bool probe_events(probe *p, const nt_reader *r, nt_run *run, const atomic_bool *quiet, int64_t *latest)
@@ -331,14 +378,18 @@ bool probe_events(probe *p, const nt_reader *r, nt_run *run, const atomic_bool *
     const nt_event *const ev = &run->event;
     int64_t last = INT64_MIN;
     bool other = false;
+    const uint64_t before = p->order;
+    const nt_run *const later = p->last_run >= PROBE_LATER_FROM ? run : NULL;
     enter(&p->ctx, r, ev);
     while (nt_run_next(run)) {
         const probe_kind *k = ((const probe_use *)ev->kind->user)->only;
         other = !k || atomic_load_explicit(quiet, memory_order_relaxed);
         if (UNLIKELY(other)) break;
         last = ev->ts;
-        run_event(p, &p->ctx, k, ev);
+        run_event(p, &p->ctx, k, ev, later);
     }
+    p->last_run = p->order - before;
+    if (p->n_later) run_later(p, run);
     if (last > *latest) *latest = last; /* times of a run only grow */
     return other;
 }
@@ -372,7 +423,7 @@ static ptop top_of(const probe *p, const pnode *n, const probe_kind *k)
     if (n->where) {
         t.run = run_where;
     } else if (n->op == PROBE_LAST && n->lazy && !(k->lacks & n->field_bits)) {
-        t.op = PT_RING;
+        t.op = n == p->ring ? PT_LATER : PT_RING;
     } else if (n->op == PROBE_PAIR && !(n->start & k->on && n->stop & k->on)) {
         const bool start = n->start & k->on;
         t.run = start ? probe__pair_start : probe__pair_stop;
@@ -382,12 +433,23 @@ static ptop top_of(const probe *p, const pnode *n, const probe_kind *k)
     return t;
 }
 
+/* The ring of the top that is kept by the run: the first that is small enough. */
+static const pnode *ring_of(const probe *p)
+{
+    for (uint32_t i = 0; i < p->keep.n; i++) {
+        const pnode *n = &p->keep.node[i];
+        if (n->op == PROBE_LAST && n->lazy && !n->where && n->n > 0 && n->n <= PROBE_LATER) return n;
+    }
+    return NULL;
+}
+
 probe_kind *probe_bind(probe *p, const nt_kind *k)
 {
     uint64_t on = 0;
     for (uint32_t i = 0; i < p->n_alias; i++)
         if (alias_is(&p->alias[i], k)) on |= (uint64_t)1 << p->alias[i].bit;
     if (!on) return NULL;
+    p->ring = ring_of(p);
     if (p->n_kind == p->cap_kind) {
         uint32_t cap = p->cap_kind ? 2 * p->cap_kind : 16;
         probe_kind **grown = mem_realloc(p->kind, cap * sizeof *grown);

@@ -205,7 +205,7 @@ typedef struct pcell {
 } pcell;
 
 /* A node of the top that looks at a kind, and its state. Those that most events run through have words of their own. */
-typedef enum ptop_op { PT_END, PT_RUN, PT_START, PT_STOP, PT_RING } ptop_op;
+typedef enum ptop_op { PT_END, PT_RUN, PT_START, PT_STOP, PT_RING, PT_LATER } ptop_op;
 typedef struct ptop {
     uint8_t op;  /* ptop_op */
     uint8_t key; /* PT_START, PT_STOP: PF_I32, PF_U32 or PF_I64 at key_at of the payload, or PF_THREAD */
@@ -214,6 +214,14 @@ typedef struct ptop {
     const pnode *node;
     uint8_t *state;
 } ptop;
+
+/* An event of a run of which a ring keeps a row when the run is over (PT_LATER): of a long run only the last ones. */
+typedef struct plater {
+    const nt_waiting *at;
+    uint64_t order;
+} plater;
+#define PROBE_LATER      128u /* rows of such a ring */
+#define PROBE_LATER_FROM 16u  /* events of the run before, from which on it is worth it */
 
 struct probe_kind {
     uint64_t on; /* bits of the short names that mean it */
@@ -306,6 +314,10 @@ struct probe {
     int64_t pointer_size;
     uint64_t order;                              /* number of the event, or of the look at a kept one */
     uint64_t key_words[PROBE_KEY_SMALL / 8 + 2]; /* a key of several values, until it is stored */
+    const pnode *ring;                           /* the node of PT_LATER, or NULL */
+    uint64_t last_run;                           /* events of the run before */
+    uint32_t n_later;                            /* events of this run that the ring has not seen */
+    plater later[PROBE_LATER];                   /* … the last of them: number i is at i % PROBE_LATER */
 };
 #define PROBE_SCRATCH 65536u
 
