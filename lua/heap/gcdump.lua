@@ -7,6 +7,7 @@ local fs = require("lunette.fs")
 local graph = require("lunette.graph")
 local hints = require("lunette.hints")
 local loop = require("lunette.loop")
+local proc = require("lunette.proc")
 local progress = require("lunette.progress")
 local symbols = require("lunette.symbols")
 local traces = require("samplers.traces")
@@ -15,13 +16,35 @@ local M = {}
 
 M.TIMEOUT_MS = 120000  -- from the session's start to the end of the collection: 30 million objects take about a minute
 M.STOP_MS = 15000
-M.BUFFER_MB = 1024     -- in the target, as far as it is needed: it can't wait for us while it stands still
+-- The runtime answers when it has told everything: all events wait in a buffer in the target, which takes memory as far as it is needed.
+-- They are about as large as the heap. What finds no room is lost, and said; a target with a limit on its memory must not meet it.
+M.LEAST_MB, M.MOST_MB, M.SPARE_MB = 256, 4095, 64
 M.MAX_MODULES = 4096
 local RUNTIME <const> = "Microsoft-Windows-DotNETRuntime"
 local KEYWORDS <const> = "0x1980001" -- GC, GCHeapDump, GCHeapAndTypeNames, Type, ManagedHeapCollect
 local MODULES <const> = "0x8"        -- of the rundown: the paths of modules
-local NS_PER_MS <const> = 1e6
+local NS_PER_MS <const>, MB <const> = 1e6, 1 << 20
 local FEW_TYPES <const>, MANY_OBJECTS <const> = 0.5, 1000
+
+local function memory_left(pid)
+  local file = io.open("/proc/meminfo", "r")
+  local text = file and file:read("a") or ""
+  if file then file:close() end
+  local left = tonumber(text:match("MemAvailable:%s+(%d+)"))
+  left = left and left * 1024 or math.huge
+  local group = proc.cgroup(pid)
+  local memory = group and group.memory
+  if memory and memory.max_bytes and memory.current_bytes then left = math.min(left, memory.max_bytes - memory.current_bytes) end
+  return left
+end
+
+-- How large the buffer in the target may become, in megabytes.
+local function buffer_of(pid)
+  local status = proc.status(pid)
+  local heap_mb = (status and status.rss_bytes or 0) // MB
+  local left_mb = math.min(memory_left(pid) // MB, M.MOST_MB + M.SPARE_MB) - M.SPARE_MB
+  return math.tointeger(math.max(1, math.min(M.MOST_MB, math.max(M.LEAST_MB, heap_mb), left_mb)))
+end
 
 local function has_ended(collector, source, deadline)
   while true do
@@ -81,8 +104,8 @@ local function add_warnings(artifact, done)
     w[#w + 1] = "Incomplete: the stream ended before the collection did; totals are lower bounds."
   end
   if q.gaps > 0 then
-    w[#w + 1] = ("EventsMissing: by their own numbers %d events of the collection are missing: totals are lower bounds, and references "
-      .. "are not known."):format(q.gaps)
+    w[#w + 1] = ("EventsMissing: by their own numbers %d events of the collection are missing (the target had no room to keep them): "
+      .. "totals are lower bounds, and references are not known. source=live walks heaps of any size."):format(q.gaps)
   end
   if info.missing > 0 then w[#w + 1] = ("ReferencesMissing: %d references were announced and never came."):format(info.missing) end
   if info.dropped_objects > 0 then
@@ -165,7 +188,7 @@ function M.collect(ctx, process, export)
     if not trace then return nil, err end
   end
   local done, problem, ended = stream(ctx, {
-    pid = process.pid, buffer_mb = M.BUFFER_MB, rundown = MODULES, save_to = trace and trace.path,
+    pid = process.pid, buffer_mb = buffer_of(process.pid), rundown = MODULES, save_to = trace and trace.path, timeout_ms = M.TIMEOUT_MS,
     providers = { { name = RUNTIME, keywords = KEYWORDS, level = 5 } },
   })
   if not done then

@@ -12,7 +12,7 @@ local function ms(from, to) return (to - from) / 1e6 end
 local collector = assert(graph.collector {})
 local began = loop.now_ns()
 local source = assert(events.open {
-  pid = tonumber(arg[1]), tap = collector, buffer_mb = 1024, rundown = "0x8",
+  pid = tonumber(arg[1]), tap = collector, buffer_mb = 4095, rundown = "0x8", timeout_ms = 120000,
   providers = { { name = RUNTIME, keywords = "0x1980001", level = 5 } }, want = { { provider = RUNTIME, event = "GC/Stop" } },
 })
 local opened = loop.now_ns()
