@@ -138,6 +138,13 @@ function Graph:ways(options) end
 ---@nodiscard
 function Graph:reach(address, max) end
 
+--- Waits: what would go with all objects of a type together: exact, where the retained size of types is a lower bound.
+---@param type integer   of a row of types()
+---@return { bytes: integer, objects: integer, truncated: boolean }?
+---@return LunetteErr? err
+---@nodiscard
+function Graph:together(type) end
+
 --- Waits: the dominator tree from the roots down, objects of one type below one row put together; parent is a row's number. What is
 --- smaller than 1/least of all is one row without a name.
 ---@param options { depth?: integer, least?: integer }

@@ -93,6 +93,9 @@ typedef struct graph_reach {
     uint32_t objects;
     bool truncated; /* max objects were met: a lower bound */
 } graph_reach;
+/* What would go if all objects of a type were gone: they, and what can be reached only through them. Exact, unlike
+ * graph_retained_by_type, for a walk over the whole heap. 0, or a negative status (no memory). */
+int graph_retained_together(const graph *g, uint32_t type, graph_reach *out, err *e);
 /* 0, or a negative status (no memory). */
 int graph_reachable(const graph *g, uint32_t node, uint32_t max, graph_reach *out, err *e);
 

@@ -191,8 +191,7 @@ int graph_lua__diff(lua_State *L)
     return 1;
 }
 
-/* ---- roots, objects -----------------------------------------------------------------------------------------------
- */
+/* ---- roots, objects ---------------------------------------------------------------------------------------------- */
 
 /* graph:roots(): by kind {kind=, count=, objects=, bytes=, pinned=, interior=}; objects and bytes are of what they
  * refer to, each once a kind. */
@@ -266,8 +265,7 @@ int graph_lua__object(lua_State *L)
     return 1;
 }
 
-/* ---- by retained size ----------------------------------------------------------------------------------------------
- */
+/* ---- by retained size -------------------------------------------------------------------------------------------- */
 
 static void work_top(graph_job *j)
 {
@@ -312,8 +310,7 @@ int graph_lua__top(lua_State *L)
     return graph_lua__run(L, j);
 }
 
-/* ---- ways -----------------------------------------------------------------------------------------------------------
- */
+/* ---- ways -------------------------------------------------------------------------------------------------------- */
 
 /* An example of each type, or the one node, and the ways to them. */
 static void work_ways(graph_job *j)
@@ -404,8 +401,7 @@ int graph_lua__ways(lua_State *L)
     return graph_lua__run(L, j);
 }
 
-/* ---- what can be reached --------------------------------------------------------------------------------------------
- */
+/* ---- what can be reached ----------------------------------------------------------------------------------------- */
 
 static void work_reach(graph_job *j) { (void)graph_reachable(j->g, j->node, j->n, &j->reach, &j->e); }
 
@@ -434,8 +430,22 @@ int graph_lua__reach(lua_State *L)
     return graph_lua__run(L, j);
 }
 
-/* ---- tiles
- * ------------------------------------------------------------------------------------------------------------ */
+static void work_together(graph_job *j) { (void)graph_retained_together(j->g, j->type, &j->reach, &j->e); }
+
+/* graph:together(type): what would go with all objects of a type, as of graph:types(). */
+int graph_lua__together(lua_State *L)
+{
+    const graph_box *box = graph_lua__check(L, 1);
+    lua_Integer type = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, type >= 0 && type < graph_info_of(box->g)->types, 2, "a type of this graph");
+    graph_job *j = graph_lua__job(L, box);
+    j->type = (uint32_t)type;
+    j->work = work_together;
+    j->push = push_reach;
+    return graph_lua__run(L, j);
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 static void work_tiles(graph_job *j) { (void)graph_tree_tiles(j->t, j->depth, j->n, &j->tiles, &j->e); }
 

@@ -54,8 +54,7 @@ struct graph {
 
 graph *graph__new(void);
 
-/* ---- finding nodes by address quickly (while sealing) -------------------------------------------------------------
- */
+/* ---- finding nodes by address quickly (while sealing) ------------------------------------------------------------ */
 
 typedef struct graph_span {
     uint64_t base, end; /* addresses; base is a chunk's beginning */

@@ -173,8 +173,7 @@ int graph_lua__run(lua_State *L, graph_job *j)
     return host_push_err(L, &e);
 }
 
-/* ---- making what is asked of ---------------------------------------------------------------------------------------
- */
+/* ---- making what is asked of ------------------------------------------------------------------------------------- */
 
 static void work_analyse(graph_job *j)
 {
@@ -205,8 +204,7 @@ static int l_analyse(lua_State *L)
     return graph_lua__run(L, j);
 }
 
-/* ---- collectors ---------------------------------------------------------------------------------------------------
- */
+/* ---- collectors -------------------------------------------------------------------------------------------------- */
 
 typedef struct collector_box {
     tap_box tap; /* first: events.open sees only this */
@@ -333,8 +331,7 @@ static int l_collector(lua_State *L)
     return x->d ? 1 : host_push_err(L, &e);
 }
 
-/* ---- files --------------------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void work_read(graph_job *j) { j->g = gcdump_read_file(j->path, NULL, &j->file, &j->e); }
 
@@ -420,6 +417,7 @@ int luaopen_lunette_graph(lua_State *L)
                                        {"top", graph_lua__top},
                                        {"ways", graph_lua__ways},
                                        {"reach", graph_lua__reach},
+                                       {"together", graph_lua__together},
                                        {"tiles", graph_lua__tiles},
                                        {"close", l_close},
                                        {NULL, NULL}};

@@ -62,6 +62,7 @@ int graph_lua__diff(lua_State *L);
 int graph_lua__top(lua_State *L);
 int graph_lua__ways(lua_State *L);
 int graph_lua__reach(lua_State *L);
+int graph_lua__together(lua_State *L);
 int graph_lua__tiles(lua_State *L);
 
 /* Sets a whole number in the table on top. */

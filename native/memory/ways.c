@@ -175,3 +175,47 @@ int graph_reachable(const graph *g, uint32_t node, uint32_t max, graph_reach *ou
     free(queue);
     return 0;
 }
+
+/* All that roots keep; without the objects of a type, unless it is GRAPH_NONE. */
+static void flood(const graph *g, uint32_t without, uint64_t *seen, uint32_t *queue, graph_reach *out)
+{
+    uint32_t count = 0;
+    *out = (graph_reach){0};
+    for (uint32_t i = 0; i < g->info.roots; i++) {
+        uint32_t to = g->roots[i].node;
+        if (g->type[to] == without || seen[to / 64] >> to % 64 & 1) continue;
+        seen[to / 64] |= UINT64_C(1) << to % 64;
+        queue[count++] = to;
+    }
+    for (uint32_t at = 0; at < count; at++) {
+        uint32_t v = queue[at];
+        out->bytes += graph_size(g, v);
+        for (uint32_t k = g->first[v]; k < g->first[v + 1]; k++) {
+            uint32_t to = g->edge[k];
+            if (g->type[to] == without || seen[to / 64] >> to % 64 & 1) continue;
+            seen[to / 64] |= UINT64_C(1) << to % 64;
+            queue[count++] = to;
+        }
+    }
+    out->objects = count;
+}
+
+int graph_retained_together(const graph *g, uint32_t type, graph_reach *out, err *e)
+{
+    size_t words = g->info.nodes / 64 + UINT64_C(1);
+    uint64_t *seen = mem_calloc(words, sizeof *seen);
+    uint32_t *queue = mem_alloc((g->info.nodes + UINT64_C(1)) * sizeof *queue);
+    graph_reach left;
+    *out = (graph_reach){0};
+    if (seen && queue) {
+        flood(g, GRAPH_NONE, seen, queue, out);
+        memset(seen, 0, words * sizeof *seen);
+        flood(g, type, seen, queue, &left);
+        out->bytes -= left.bytes;
+        out->objects -= left.objects;
+    }
+    int rc = seen && queue ? 0 : err_set(e, ERR_NO_MEMORY, "no memory to walk %u objects", g->info.nodes);
+    free(seen);
+    free(queue);
+    return rc;
+}

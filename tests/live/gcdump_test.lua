@@ -23,8 +23,8 @@ local function build(runtime)
   error("tests/targets/memory/build.sh failed: " .. done.stdout .. done.stderr)
 end
 
-local function start(runtime, mode, n)
-  return h.start({ ("%s/memory/%s/lunette-memory"):format(h.targets, runtime), mode, n and tostring(n) }, "memory " .. mode)
+local function start(runtime, mode, n, environment)
+  return h.start({ ("%s/memory/%s/lunette-memory"):format(h.targets, runtime), mode, n and tostring(n) }, "memory " .. mode, environment)
 end
 
 local function each_runtime(skip, fn)
@@ -140,6 +140,16 @@ local function leak(skip)
       for _, row in ipairs(list) do h.ok(not row.key.typeFullName:find("Lunette"), "what stands still: " .. row.key.typeFullName) end
     end
   end)
+end
+
+local function server_gc(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local target <close> = start("net10.0", "known", N, { DOTNET_gcServer = "1", DOTNET_GCHeapCount = "2" })
+  local envelope = snapshot(server, target)
+  h.eq(nil, envelope.error, "server GC")
+  h.eq({ N, N }, { count_of(server, envelope, "Lunette.Target.Node"), count_of(server, envelope, "Lunette.Target.Holder") })
 end
 
 local function growth(skip)
@@ -259,6 +269,7 @@ end
 return {
   { "known numbers of known types on every runtime", known },
   { "a leak is explained on every runtime", leak },
+  { "server GC", server_gc },
   { "growth between two heaps", growth },
   { "the stream as a file", exported },
   { "beside another session", beside_another },

@@ -6,8 +6,9 @@ local view = require("lunette.view")
 local wire = require("heap.wire")
 
 local ORDER <const> = { __order = {
-  "reachableBytes", "reachableObjects", "unreachableBytes", "unreachableObjects", "byType", "objects", "notes",
+  "reachableBytes", "reachableObjects", "unreachableBytes", "unreachableObjects", "together", "byType", "objects", "notes",
 } }
+local TOGETHER_ORDER <const> = { __order = { "typeFullName", "retainedBytes", "objectCount" } }
 
 -- Rows of the types that match, and the objects that keep most, of the first type when a filter picks one.
 local function rows_of(artifact, options)
@@ -21,6 +22,13 @@ local function rows_of(artifact, options)
   return types, all, list
 end
 
+-- Exactly what would go with all objects of one type: a walk of its own.
+local function together_of(artifact, row)
+  local reach, err = artifact.graph:together(row.type)
+  if not reach then return nil, err end
+  return setmetatable({ typeFullName = wire.name(row.name), retainedBytes = reach.bytes, objectCount = reach.objects }, TOGETHER_ORDER)
+end
+
 return view {
   kind = "heap-snapshot", name = "retained",
   project = function(artifact, options, entry)
@@ -28,12 +36,16 @@ return view {
     if not ok then return nil, err end
     local types, all, objects = rows_of(artifact, options)
     if not types then return nil, all end
-    local info = artifact.info
+    local info, together = artifact.info, nil
+    if options.typeFullName and types[1] then
+      together, err = together_of(artifact, types[1])
+      if not together then return nil, err end
+    end
     return setmetatable({
       reachableBytes = info.reached_bytes, reachableObjects = info.reached, unreachableBytes = info.unreached_bytes,
-      unreachableObjects = info.unreached, byType = wire.type_stats(artifact, types, true), objects = objects,
+      unreachableObjects = info.unreached, together = together, byType = wire.type_stats(artifact, types, true), objects = objects,
       notes = json.array { "ByType: the bytes that only objects of the type keep alive; what several of them keep only together is not in "
-        .. "it. Types overlap: one inside another counts for both." },
+        .. "it (typeFullName tells it, as together). Types overlap: one inside another counts for both." },
     }, ORDER), {
       fields = { filterTypeFullName = options.typeFullName, quality = artifacts.quality(artifact, all > #types) },
       summary = types[1] and ("Most is kept by %s: %d of %d reachable bytes."):format(wire.name(types[1].name), types[1].retained,

@@ -24,7 +24,8 @@ return view {
     local ok, err = artifacts.analysed(artifact, "retention-paths", entry)
     if not ok then return nil, err end
     local rows, all = artifact.graph:types {
-      by = "bytes", top = math.min(options.topN or artifacts.EXAMPLE_TYPES, MAX), contains = options.typeFullName,
+      by = "bytes", contains = options.typeFullName,
+      top = math.min(options.topN or artifacts.EXAMPLE_TYPES, options.typeFullName and MAX or artifacts.EXAMPLE_TYPES),
     }
     local paths
     paths, err = artifacts.paths(artifact, rows, artifact.retention_limit)

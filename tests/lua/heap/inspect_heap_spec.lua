@@ -104,6 +104,9 @@ describe("inspect_heap", function()
         -- each a Customer (32), its name (a string of 12 characters: 46) and photo (280)
         assert.equal(100 * 32 + 100 * 46 + 100 * 280, row_of(rows, "Lunette.Target.Customer").retainedBytes)
         assert.equal(240, row_of(rows, "Lunette.Target.Subscriber").retainedBytes)
+        local one = ask(envelope.handle, "retained", { typeFullName = "CustomerSession", topN = 3 }).data.retained
+        assert.equal(one.byType[1].typeFullName, one.together.typeFullName)
+        assert.is_true(one.together.retainedBytes >= one.byType[1].retainedBytes)
         assert.equal(CHAIN[1], retained.objects[1].typeFullName)
         local below = ask(envelope.handle, "dominators", { address = retained.objects[1].objectAddress }).data.dominators
         assert.equal(retained.objects[1].retainedBytes, below.retainedBytes)

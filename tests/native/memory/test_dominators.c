@@ -93,6 +93,29 @@ static void check_nodes(const graph *g, const graph_tree *t, bool dominated[MAX_
     }
 }
 
+/* Without all objects of a type: at least what their dominators tell, and just what is reached no more. */
+static void check_together(const graph *g, uint32_t type, uint64_t at_least)
+{
+    uint32_t n = graph_info_of(g)->nodes, all[MAX_NODES], left[MAX_NODES], objects = 0;
+    bool gone[MAX_NODES] = {false};
+    uint64_t bytes = 0;
+    err e = {0};
+    graph_reach r;
+    flood(g, gone, all);
+    for (uint32_t i = 0; i < n; i++)
+        gone[i] = graph_type_of(g, i) == type;
+    flood(g, gone, left);
+    for (uint32_t i = 0; i < n; i++) {
+        if (all[i] == GRAPH_NONE || left[i] != GRAPH_NONE) continue;
+        bytes += graph_size(g, i);
+        objects++;
+    }
+    assert_int_equal(graph_retained_together(g, type, &r, &e), 0);
+    assert_int_equal(r.bytes, bytes);
+    assert_int_equal(r.objects, objects);
+    assert_true(r.bytes >= at_least);
+}
+
 static void check_types(const graph *g, const graph_tree *t, bool dominated[MAX_NODES][MAX_NODES])
 {
     uint32_t n = graph_info_of(g)->nodes;
@@ -105,6 +128,7 @@ static void check_types(const graph *g, const graph_tree *t, bool dominated[MAX_
             if (by_any) bytes += graph_size(g, b);
         }
         assert_int_equal(graph_retained_by_type(t, type), bytes);
+        check_together(g, type, bytes);
     }
 }
 
