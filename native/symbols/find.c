@@ -308,7 +308,7 @@ static void explain(search *q)
     char *why = q->out->why;
     size_t n = sizeof q->out->why;
     const char *name = *q->name ? q->name : "its PDB";
-    if (q->s->file && q->trouble.kind)
+    if (q->trouble.kind && (q->s->file || (q->s->has_id && !q->other_id)))
         snprintf(why, n, "%.470s", q->trouble.message);
     else if (!q->s->has_id && q->s->pe)
         snprintf(why, n, "the module names no PDB: it was built without debug information");
@@ -316,8 +316,6 @@ static void explain(search *q)
         snprintf(why, n, "the id of the module's PDB is not known");
     else if (q->other_id)
         snprintf(why, n, "%.240s has another id than the module names: take the PDB of the same build", q->other);
-    else if (q->trouble.kind)
-        snprintf(why, n, "%.470s", q->trouble.message);
     else
         snprintf(why, n, "%s was not found: put it beside the module, or name its folder in symbolPath", name);
 }
