@@ -63,6 +63,17 @@ describe("collect_sample, common", function()
     assert.equal("cpu", data.kind)
   end)
 
+  it("has the kind and exactly one payload in its data", function()
+    for kind, recording in pairs { cpu = "stand", allocation = "sites" } do
+      local _, envelope = sampled.capture(kind, recording)
+      local members = {}
+      for name in pairs(envelope.data) do members[#members + 1] = name end
+      table.sort(members)
+      assert.same(kind == "cpu" and { "cpu", "kind" } or { "allocation", "kind" }, members)
+      assert.equal(kind, envelope.data.kind)
+    end
+  end)
+
   it("refuses another letter case and an unknown kind, with detail `kind` and the nearest", function()
     refused({ kind = "Cpu" }, "kind")
     assert.matches('Did you mean "off_cpu"', refused({ kind = "off-cpu" }, "kind"), 1, true)
