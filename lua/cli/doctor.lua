@@ -69,8 +69,11 @@ function M.render_scripts(status)
     :format(status.loaded, status.broken, status.disabled, table.concat(where, ", "))
   for _, script in ipairs(status.scripts) do
     for _, p in ipairs(script.problems or {}) do
-      local field = p.field and not p.message:find(p.field, 1, true) and p.field .. ": " or ""
-      lines[#lines + 1] = ("         %s:%d: %s%s; %s"):format(p.file, p.line, field, p.message, script.effect or "")
+      local own = p.field and '"' .. p.field:match("[^.]*$") .. '"' -- a message about the name of a field has it
+      local is_told = p.field and (p.message:find(p.field, 1, true) or p.message:find(own, 1, true))
+      local field = p.field and not is_told and p.field .. ": " or ""
+      local effect = script.effect and " (" .. script.effect .. ")" or ""
+      lines[#lines + 1] = ("         %s:%d: %s%s%s"):format(p.file, p.line, field, p.message, effect)
     end
   end
   for _, found in ipairs(status.ignored or {}) do lines[#lines + 1] = ("         %s: %s"):format(found.path, found.message) end
