@@ -143,7 +143,7 @@ void heap__write_identity_of_method(heap *h, uint64_t method, jsonw *w)
         return;
     }
     buf text;
-    buf_init(&text, METHOD_TEXT * 4);
+    buf_init(&text, (size_t)METHOD_TEXT * 4);
     dac_method_name(h->d, method, &text);
     jsonw_object(w);
     jsonw_key_lit(w, "methodName");
@@ -161,7 +161,7 @@ void heap__write_method(heap *h, uint64_t method, uint64_t code, jsonw *w)
 {
     dac_method m = {0};
     buf text;
-    buf_init(&text, METHOD_TEXT * 4);
+    buf_init(&text, (size_t)METHOD_TEXT * 4);
     bool known = method && dac_get_method(h->d, method, 0, &m);
     if (known)
         dac_method_name(h->d, method, &text);

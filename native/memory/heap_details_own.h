@@ -53,6 +53,8 @@ void heap__write_type_name(heap *h, uint64_t mt, jsonw *w); /* a text; null for 
 const heap_module *heap__module_of_type(heap *h, uint64_t mt);
 void heap__write_slice_or_null(slice s, jsonw *w);
 
+double heap__percent(uint64_t part, uint64_t whole); /* two decimals; 0 of nothing */
+
 /* Sections: each writes its value. */
 void heap__write_strings(heap_details *d, jsonw *w);
 void heap__write_delegates(heap_details *d, jsonw *w);

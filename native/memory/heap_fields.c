@@ -129,7 +129,7 @@ static bool dynamic_name(heap *h, uint64_t mt, buf *out)
 bool heap_type_name(heap *h, uint64_t mt, buf *out)
 {
     buf raw;
-    buf_init(&raw, NAME_MAX_BYTES * 4);
+    buf_init(&raw, (size_t)NAME_MAX_BYTES * 4);
     if (mt == h->globals.free) return buf_str(out, "Free");
     bool ok = dac_method_table_name(h->d, mt, &raw);
     while (raw.n && !raw.p[raw.n - 1])
@@ -145,7 +145,7 @@ bool heap_type_name(heap *h, uint64_t mt, buf *out)
 const char *heap_type_text(heap *h, uint64_t mt, char *to, size_t size)
 {
     buf b;
-    buf_init(&b, NAME_MAX_BYTES * 4);
+    buf_init(&b, (size_t)NAME_MAX_BYTES * 4);
     size_t n = mt && heap_type_name(h, mt, &b) ? b.n : 0;
     if (n >= size) {
         n = size - 1;

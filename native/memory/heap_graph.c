@@ -35,7 +35,7 @@ static void add_statics(heap *h, graph_builder *b)
     const heap_static *v = heap_statics(h, &n);
     char type[NAME_BYTES];
     buf name;
-    buf_init(&name, NAME_BYTES * 2);
+    buf_init(&name, (size_t)NAME_BYTES * 2);
     uint64_t last = 0;
     bool goes =
         false; /* a type that can be unloaded: its statics live as long as its loader allocator, and are no roots */

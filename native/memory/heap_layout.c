@@ -77,7 +77,7 @@ static int chain(heap *h, const part *p, uint32_t gen, map64 *seen, err *e)
 static bool add_context(heap *h, uint64_t pointer, uint64_t limit)
 {
     if (!pointer || limit < pointer) return true;
-    if (!HEAP_ROOM(h->contexts, h->n_contexts, h->cap_contexts, HEAP_THREADS_MAX * 2)) return false;
+    if (!HEAP_ROOM(h->contexts, h->n_contexts, h->cap_contexts, (size_t)HEAP_THREADS_MAX * 2)) return false;
     h->contexts[h->n_contexts++] = (heap_context){pointer, limit};
     return true;
 }

@@ -149,8 +149,8 @@ static uint64_t memory_to_spend(const heap *h)
     FILE *f = fopen("/proc/meminfo", "re");
     char line[128];
     unsigned long long kb = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
+    while (f && !kb && fgets(line, sizeof line, f))
+        if (strncmp(line, "MemAvailable:", 13) == 0) kb = strtoull(line + 13, NULL, 10);
     if (f) fclose(f);
     return kb ? kb * 1024 / 2 : UINT64_C(1) << 30;
 }

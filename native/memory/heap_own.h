@@ -32,7 +32,7 @@ struct heap {
     heap_root *roots;
     size_t n_roots, cap_roots;
     heap_handle *handles;
-    size_t n_handles;
+    size_t n_handles, cap_handles;
     uint64_t *queue; /* ready ones first */
     size_t n_queue, n_ready, cap_queue;
     uint8_t *copy; /* of a live heap: one mapping */

@@ -34,7 +34,7 @@ static graph_root_kind root_of_handle(const heap_handle *x)
 }
 
 /* Handles of one question; those that were had before are left out. */
-static bool ask_handles(heap *h, const uint32_t *types, uint32_t n_types, map64 *seen, size_t *cap)
+static bool ask_handles(heap *h, const uint32_t *types, uint32_t n_types, map64 *seen)
 {
     dac_handle *v = NULL;
     size_t n = 0;
@@ -42,7 +42,7 @@ static bool ask_handles(heap *h, const uint32_t *types, uint32_t n_types, map64 
     for (size_t i = 0; ok && i < n; i++) {
         uint64_t before;
         if (map64_get(seen, v[i].handle, &before)) continue;
-        ok = map64_put(seen, v[i].handle, 1) && HEAP_ROOM(h->handles, h->n_handles, *cap, DAC_HANDLES_MAX);
+        ok = map64_put(seen, v[i].handle, 1) && HEAP_ROOM(h->handles, h->n_handles, h->cap_handles, DAC_HANDLES_MAX);
         if (!ok) break;
         uint64_t object = 0;
         if (!dac_read(h->d, v[i].handle, &object, sizeof object)) object = 0;
@@ -60,9 +60,8 @@ static void read_handles(heap *h)
 {
     static const uint32_t dependent[] = {DEPENDENT};
     map64 seen = {.max = DAC_HANDLES_MAX};
-    size_t cap = 0;
-    bool ok = ask_handles(h, NULL, 0, &seen, &cap);
-    ok = ask_handles(h, dependent, 1, &seen, &cap) && ok;
+    bool ok = ask_handles(h, NULL, 0, &seen);
+    ok = ask_handles(h, dependent, 1, &seen) && ok;
     map64_fini(&seen);
     if (!ok) heap_add_note(h, "Not all GC handles could be read: %zu are known.", h->n_handles);
     for (size_t i = 0; i < h->n_handles; i++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heap_tables.c: handles, the finalizer queue, static fields and segments, as rows. */
+#include <math.h>
+
 #include "memory/heap_details_own.h"
 
 #define HANDLE_KINDS    12u
@@ -18,15 +20,21 @@ typedef struct tallies {
     map64 at;
 } tallies;
 
+double heap__percent(uint64_t part, uint64_t whole)
+{
+    return whole ? round((double)part * 10000 / (double)whole) / 100 : 0;
+}
+
 static tally *tally_of(heap *h, tallies *t, uint64_t object)
 {
     uint64_t mt = heap_word(h, object) & ~UINT64_C(7), at;
     if (!heap_region_of(h, object)) return NULL;
     if (!map64_get(&t->at, mt, &at)) {
         if (!HEAP_ROOM(t->v, t->n, t->cap, HEAP_TYPES_MAX) || !map64_put(&t->at, mt, t->n)) return NULL;
-        at = t->n;
-        t->v[t->n++] = (tally){.mt = mt};
+        at = t->n++;
+        t->v[at] = (tally){.mt = mt};
     }
+    if (!t->v) return NULL;
     t->v[at].count++;
     t->v[at].bytes += heap_size_of_object(h, object);
     return &t->v[at];
@@ -256,7 +264,7 @@ static void write_segment(const heap_region *r, jsonw *w)
     jsonw_key_lit(w, "freeObjectCount");
     jsonw_uint(w, r->free_objects);
     jsonw_key_lit(w, "freePercent");
-    jsonw_num(w, length ? (double)(r->free_bytes * 10000 / length) / 100 : 0);
+    jsonw_num(w, heap__percent(r->free_bytes, length));
     jsonw_key_lit(w, "largestFreeBytes");
     jsonw_uint(w, r->largest_free);
     if (r->corrupt_places) {

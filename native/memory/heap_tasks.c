@@ -117,7 +117,7 @@ static void write_task_types(heap_details *d, jsonw *w)
         jsonw_key_lit(w, "totalBytes");
         jsonw_uint(w, v[i].sum.bytes);
         jsonw_key_lit(w, "totalBytesPercent");
-        jsonw_num(w, bytes ? (double)(v[i].sum.bytes * 10000 / bytes) / 100 : 0);
+        jsonw_num(w, heap__percent(v[i].sum.bytes, bytes));
         jsonw_end_object(w);
     }
     jsonw_end_array(w);

@@ -9,7 +9,7 @@
 #define WALK_PAGE      ((uintptr_t)4096)
 #define WALK_KEPT      (UINT64_C(256) << 10) /* bytes of a file that is walked */
 #define WALK_SLOTS_MIN 1024u
-#define WALK_LOCAL_MAX (4 * HEAP_TYPES_MAX)
+#define WALK_LOCAL_MAX ((size_t)4 * HEAP_TYPES_MAX)
 #define RECOVER_MAX    (UINT64_C(64) << 20) /* bytes looked through for the next object in one place */
 
 /* One type in a walking thread's table: one cache line. */

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- inspect_heap(source="dump") and (source="live"): counts, bytes, segments, references, handles and finalizers as ClrMD has them on the
--- same dump (heap_peer/), on every runtime and kind of GC; a leak explained; what is odd in a heap found by the view for it; who sees values.
+-- same dump (heap_peer/), on every runtime and kind of GC; a leak explained; what is odd in a heap found by
+-- the view for it; who sees values.
 local h = require("harness")
 
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
