@@ -17,7 +17,7 @@ local DUMP <const> = "^dump_pid%d+_%a+_%d%d%d%d%d%d%d%dT%d%d%d%d%d%dZ[%w-]*%.dmp
 local OURS <const> = {
   "^%d%d%d%d%d%d%d%dT%d%d%d%d%d%dZ%-%d+%-%w+%.[%w%.]+$", -- traces, exports
   DUMP .. "$", DUMP .. "%.crashreport%.json$", DUMP .. "%.part$", DUMP .. "%.part%.crashreport%.json$",
-  "%-Hot%-[%w._-]*%-0x%x%x%x%x%x%x%x%x%.bin$", "%-Cold%-[%w._-]*%-0x%x%x%x%x%x%x%x%x%.bin$", -- method bytes
+  "^%.%x+%.part$", "%-Hot%-[%w._-]*%-0x%x%x%x%x%x%x%x%x%.bin$", "%-Cold%-[%w._-]*%-0x%x%x%x%x%x%x%x%x%.bin$", -- method bytes
 }
 
 --- Whether the server gave a file its name.

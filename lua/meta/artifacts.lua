@@ -30,6 +30,14 @@ function artifacts.list(root) end
 ---@nodiscard
 function artifacts.free(root) end
 
+--- Writes a file: 0600, whole or not at all; folders that lack are made.
+---@param root string
+---@param name string
+---@param data string
+---@return true?
+---@return LunetteErr? err  InvalidArtifactPath
+function artifacts.write(root, name, data) end
+
 --- Removes a regular file.
 ---@param root string
 ---@param name string

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- capture_method_bytes: the native code that the JIT has made of one method, as files: one for its hot region, one for its cold one.
 local lazy = require("lunette.lazy")
+local artifacts = lazy("lunette.artifacts")
 local errors = require("lunette.errors")
-local fs = lazy("lunette.fs")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local process = require("lunette.process")
@@ -94,8 +94,10 @@ local function write_regions(seen, args, folder, method)
   for i, region in ipairs(seen.regions) do
     local name = ("%s.%s-%s-%s-0x%08x.bin"):format(file_word(method.typeFullName or "code"), file_word(method.methodName), region.region,
       file_word(args.tier or "", 32), method.metadataToken)
-    local path = store.path((folder == "" and "" or folder .. "/") .. name)
-    local ok, err = fs.write_private(path, unhex(region.hex or ""))
+    local below = (folder == "" and "" or folder .. "/") .. name
+    local path = store.path(below)
+    local ok, err = artifacts.write(store.root(), below, unhex(region.hex or ""))
+    if not ok and err.kind == "InvalidArtifactPath" then return nil, store.about(err, "outputDirectory") end
     if not ok then
       return nil, errors.new("PermissionDenied", ("The code cannot be written to %s: %s."):format(path, tostring(err)), { hints = {} })
     end

@@ -31,6 +31,9 @@ int art_name(const char *root, const char *path, bool absolute, char out[PATH_MA
 int art_open(int root, const char *name, err *e);
 /* Opens the folder `name` below the root ("" is the root itself), makes what lacks of it. */
 int art_folder(int root, const char *name, err *e);
+/* Writes a file of n bytes (0600), in the place of one that is there; folders that lack are made. A reader sees the old
+ * or the new one, whole. */
+int art_write(int root, const char *name, const void *p, size_t n, err *e);
 /* Removes the regular file `name`; *out tells what it was. */
 int art_remove(int root, const char *name, art_info *out, err *e);
 

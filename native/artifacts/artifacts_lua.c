@@ -22,7 +22,7 @@ typedef struct shared {
     art_stage s;
 } shared;
 
-typedef enum job_op { JOB_LIST, JOB_READ, JOB_READ_OF, JOB_REMOVE, JOB_FREE, JOB_STAGE, JOB_TAKE } job_op;
+typedef enum job_op { JOB_LIST, JOB_READ, JOB_READ_OF, JOB_REMOVE, JOB_FREE, JOB_STAGE, JOB_TAKE, JOB_WRITE } job_op;
 typedef struct job {
     job_op op;
     pid_t pid;
@@ -31,6 +31,7 @@ typedef struct job {
     char *folders[NAMES_MAX + 1];
     int64_t offset, limit;
     size_t max;
+    buf data; /* to write */
     future *f;
     int rc;
     err e;
@@ -65,6 +66,7 @@ static void job_free(void *arg)
         free(j->folders[i]);
     art_list_fini(&j->list);
     art_piece_fini(&j->piece);
+    buf_fini(&j->data);
     shared_unref(j->stage);
     free(j);
 }
@@ -114,6 +116,7 @@ static int below_root(job *j)
     case JOB_FREE: j->bytes = art_free_bytes(root); break;
     case JOB_STAGE: rc = open_stage(j, root); break;
     case JOB_TAKE: rc = take(j, root); break;
+    case JOB_WRITE: rc = art_write(root, j->name, j->data.p, j->data.n, &j->e); break;
     case JOB_READ_OF: break;
     }
     close(root);
@@ -216,6 +219,7 @@ static int push_job(lua_State *L, future *f, void *arg)
             lua_pushinteger(L, j->bytes);
         break;
     case JOB_STAGE: push_stage(L, j); break;
+    case JOB_WRITE: lua_pushboolean(L, 1); break;
     case JOB_TAKE:
         push_info(L, &j->info);
         set_bool(L, "copied", j->copied);
@@ -295,6 +299,19 @@ static int l_remove(lua_State *L)
     job **box = l_new_job(L, JOB_REMOVE);
     (*box)->root = l_dup(L, 1);
     (*box)->name = l_dup(L, 2);
+    return l_start(L, box);
+}
+
+/* artifacts.write(root, name, data) -> true */
+static int l_write(lua_State *L)
+{
+    size_t n;
+    const char *data = luaL_checklstring(L, 3, &n);
+    job **box = l_new_job(L, JOB_WRITE);
+    (*box)->root = l_dup(L, 1);
+    (*box)->name = l_dup(L, 2);
+    buf_init(&(*box)->data, n + 1);
+    if (!buf_put(&(*box)->data, data, n)) return luaL_error(L, "not enough memory");
     return l_start(L, box);
 }
 
@@ -457,8 +474,8 @@ static void register_stage(lua_State *L)
 int luaopen_lunette_artifacts(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"list", l_list},       {"free", l_free}, {"remove", l_remove}, {"read", l_read},
-        {"read_of", l_read_of}, {"name", l_name}, {"stage", l_stage},   {NULL, NULL},
+        {"list", l_list}, {"free", l_free},   {"remove", l_remove}, {"read", l_read}, {"read_of", l_read_of},
+        {"name", l_name}, {"stage", l_stage}, {"write", l_write},   {NULL, NULL},
     };
     register_stage(L);
     if (luaL_newmetatable(L, JOB_TYPE)) { // mt

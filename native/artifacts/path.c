@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -165,6 +166,40 @@ int art_open(int root, const char *name, err *e)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) return fd;
     close(fd);
     return refuse(e, name, "it is no regular file");
+}
+
+static int write_all(int fd, const uint8_t *p, size_t n)
+{
+    while (n) {
+        ssize_t put = write(fd, p, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return errno;
+        p += put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+int art_write(int root, const char *name, const void *p, size_t n, err *e)
+{
+    const char *last;
+    char temp[64];
+    uint64_t r = 0;
+    int folder = walk(root, name, false, true, &last, e);
+    if (folder < 0) return folder;
+    int sys = getrandom(&r, sizeof r, 0) == (ssize_t)sizeof r ? 0 : EIO, fd = -1;
+    (void)snprintf(temp, sizeof temp, ".%016llx.part", (unsigned long long)r);
+    if (!sys && (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)) sys = EISDIR;
+    if (!sys && (fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
+        sys = errno;
+    if (!sys) {
+        sys = write_all(fd, p, n);
+        if (close(fd) != 0 && !sys) sys = errno;
+        if (!sys && renameat(folder, temp, folder, last) != 0) sys = errno;
+        if (sys) unlinkat(folder, temp, 0);
+    }
+    close(folder);
+    return sys ? failed(e, sys, "write", name) : 0;
 }
 
 int art_folder(int root, const char *name, err *e) { return walk(root, name, true, true, NULL, e); }

@@ -195,6 +195,35 @@ static void pieces_make_up_the_whole(void **state)
     close(fd);
 }
 
+static void a_file_is_written_whole_and_never_through_a_link(void **state)
+{
+    (void)state;
+    err e = {0};
+    struct stat st;
+    int fd = root_fd();
+    assert_int_equal(art_write(fd, "w/new", "abc", 3, &e), 0);
+    assert_int_equal(stat(in(root, "w/new"), &st), 0);
+    assert_int_equal(st.st_size, 3);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(art_write(fd, "w/new", "", 0, &e), 0); /* in the place of what is there */
+    assert_int_equal(stat(in(root, "w/new"), &st), 0);
+    assert_int_equal(st.st_size, 0);
+    assert_int_equal(art_write(fd, "out/new", "abc", 3, &e), -ERR_INVALID_ARTIFACT_PATH);
+    assert_int_equal(access(in(top, "new"), F_OK), -1);
+    err_clear(&e);
+    assert_int_equal(art_write(fd, "s", "abc", 3, &e), 0); /* the link itself is replaced, not what it leads to */
+    assert_int_equal(stat(in(top, "secret"), &st), 0);
+    assert_int_equal(st.st_size, 7);
+    assert_int_equal(lstat(in(root, "s"), &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+    unlink(in(root, "s"));
+    assert_int_equal(symlink(in(top, "secret"), in(root, "s")), 0);
+    assert_true(art_write(fd, "w/..", "abc", 3, &e) < 0);
+    unlink(in(root, "w/new"));
+    assert_int_equal(rmdir(in(root, "w")), 0); /* no half-written file is left */
+    close(fd);
+}
+
 static void a_file_is_removed_and_told_of(void **state)
 {
     (void)state;
@@ -320,6 +349,7 @@ int main(void)
         cmocka_unit_test(folders_are_private),
         cmocka_unit_test(the_list_is_newest_first_and_without_links),
         cmocka_unit_test(pieces_make_up_the_whole),
+        cmocka_unit_test(a_file_is_written_whole_and_never_through_a_link),
         cmocka_unit_test(a_file_is_removed_and_told_of),
         cmocka_unit_test(what_a_process_wrote_is_taken),
         cmocka_unit_test(what_is_no_file_is_not_taken),
