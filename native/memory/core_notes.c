@@ -12,10 +12,9 @@
 
 typedef struct notes {
     mem_target *t;
-    uint64_t *vdso;
-    uint64_t base; /* offset of the notes in the file */
-    size_t cap;    /* of tasks */
-    pid_t group;   /* pr_pgrp of the first thread */
+    uint64_t vdso;
+    size_t cap;  /* of tasks */
+    pid_t group; /* pr_pgrp of the first thread */
     bool has_psinfo;
     slice files;
 } notes;
@@ -59,7 +58,7 @@ static void take_auxv(notes *n, slice d)
     for (int i = 0; i < AUXV_MAX && cursor_left(&c) >= 16; i++) {
         uint64_t type = cursor_u64(&c), value = cursor_u64(&c);
         if (type == AT_NULL) break;
-        if (type == AT_SYSINFO_EHDR) *n->vdso = value;
+        if (type == AT_SYSINFO_EHDR) n->vdso = value;
     }
 }
 
@@ -127,7 +126,7 @@ static void drop_doubles(mem_target *t)
 
 int mem__core_notes(mem_target *t, uint64_t offset, uint64_t size, uint64_t *vdso, err *e)
 {
-    notes n = {.t = t, .vdso = vdso, .base = offset};
+    notes n = {.t = t};
     cursor c = cursor_of(slice_of(t->map + offset, (size_t)size), (int64_t)offset);
     int rc = 0;
     while (rc >= 0 && cursor_left(&c) >= 12) {
@@ -144,6 +143,7 @@ int mem__core_notes(mem_target *t, uint64_t offset, uint64_t size, uint64_t *vds
         if (who.n >= 5 && memcmp(who.p, "CORE", 5) == 0) rc = take_note(&n, type, d, at, e);
     }
     if (rc < 0) return rc;
+    *vdso = n.vdso;
     rc = take_files(&n, e);
     if (rc < 0) return rc;
     if (t->n_tasks == 0) mem__note(t, "the core has no threads");

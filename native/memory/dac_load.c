@@ -71,10 +71,15 @@ static void version_of_file(const char *path, dac_runtime *out)
     size_t left = at ? (size_t)((char *)p + st.st_size - at) : 0;
     char text[64];
     snprintf(text, sizeof text, "%.*s", left < 63 ? (int)left : 63, at ? at + sizeof VERSION_MARK - 1 : "");
-    int major = 0, minor = 0, third = 0;
-    if (left > sizeof VERSION_MARK && sscanf(text, "%d.%d.%d", &major, &minor, &third) == 3 && major > 0) {
-        out->major = major;
-        snprintf(out->version, sizeof out->version, "%d.%d.%d", major, minor, third / 100);
+    char *end = text;
+    long part[3] = {0};
+    for (int i = 0; i < 3 && left > sizeof VERSION_MARK; i++) {
+        part[i] = strtol(end, &end, 10);
+        end += *end == '.';
+    }
+    if (part[0] > 0 && part[0] < 1000) {
+        out->major = (int)part[0];
+        snprintf(out->version, sizeof out->version, "%ld.%ld.%ld", part[0], part[1], part[2] / 100);
     }
     munmap(p, (size_t)st.st_size);
 }

@@ -187,7 +187,7 @@ static int32_t l_read(dac__face *self, uint64_t address, uint8_t *to, uint32_t n
 }
 
 /* It writes only to order its own memory; nothing of ours reaches the target. */
-static int32_t l_write(dac__face *self, uint64_t address, uint8_t *from, uint32_t n, uint32_t *put)
+static int32_t l_write(dac__face *self, uint64_t address, const uint8_t *from, uint32_t n, uint32_t *put)
 {
     (void)self, (void)address, (void)from;
     if (put) *put = n;

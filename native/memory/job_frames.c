@@ -195,7 +195,9 @@ static void write_location(looking *l, const dac_stack_ref *r)
     void *sos = dac_sos(l->d, 1);
     if (r->has_register && dac_said(l->d, DAC_SLOT(sos, 80, name_fn)(sos, r->reg, 31, units, &need)))
         for (size_t i = 0; i < 31 && units[i]; i++) {
-            text[i] = units[i] < 128 ? (char)units[i] : '?';
+            char c = '?';
+            if (units[i] < 128) c = (char)units[i];
+            text[i] = c;
             text[i + 1] = '\0';
         }
     size_t n = strlen(text);
