@@ -163,8 +163,12 @@ local function run(ctx, source, args, builder, made)
   end
   local artifact, why = with_names(ctx, source, args, builder, made)
   if artifact or made.session or FATAL[why.kind] or why.detail == "perf_event_open" then return artifact, why end
+  local fresh, err = profile.new { kind = "cpu" } -- the first is the stream's that did not come
+  if not fresh then return nil, err end
+  made.builder:close()
+  made.builder = fresh
   local phases
-  artifact, phases = alone(ctx, source, args, builder, made)
+  artifact, phases = alone(ctx, source, args, fresh, made)
   if not artifact then return nil, phases end
   table.insert(artifact.notes, 1, ("ManagedNames: the runtime did not open a session for the names of its methods (%s: %s); frames of "
     .. "managed code have names only where DOTNET_PerfMapEnabled=1 wrote perf-%d.map."):format(why.kind, why.message, pid))
@@ -188,20 +192,28 @@ function M.symbol_source(artifact)
   return named / n >= NAMED_SHARE and "ElfDemangled" or "Mixed"
 end
 
+-- What a window opens.
+local MADE <const> = {
+  __close = function(made)
+    if made.session then made.session:close() end
+    made.builder:close()
+  end,
+}
+
 --- Runs the window and builds the profile.
 ---@param ctx table
 ---@param source CollectorSource
 ---@param args table
 ---@return SampleArtifact?, table phases_or_err
 function M.run(ctx, source, args)
-  local builder <close>, err = profile.new { kind = "cpu" }
+  local builder, err = profile.new { kind = "cpu" }
   if not builder then return nil, err end
-  local made <close> = setmetatable({}, { __close = function(made) if made.session then made.session:close() end end })
+  local made <close> = setmetatable({ builder = builder }, MADE)
   local artifact, phases = run(ctx, source, args, builder, made)
   if not artifact then return nil, phases end
   local began = loop.now_ns()
   local built
-  built, err = builder:build()
+  built, err = made.builder:build()
   if not built then return nil, err end
   local build_ms = since(began)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()

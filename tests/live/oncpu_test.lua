@@ -195,6 +195,22 @@ local function cancelled(skip)
   h.ok(data_of(sample(server, target)).totalSamples > 100, "the next window")
 end
 
+--- Without a diagnostics socket the kernel samples all the same, and names come from the map file that the runtime was asked to write.
+local function without_socket(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "burn", 1,
+    { environment = { DOTNET_EnableDiagnostics = "0", DOTNET_PerfMapEnabled = "1", TMPDIR = false } })
+  local server <close> = h.server()
+  local envelope = sample(server, target)
+  local map <const> = ("/tmp/perf%%s-%d.map"):format(target.pid)
+  for _, kind in ipairs { "", "info" } do h.fs.remove(map:format(kind)) end
+  local data = data_of(envelope)
+  h.ok(during.notes(data):find("ManagedNames", 1, true), during.notes(data))
+  h.ok(row(ask(server, envelope, "top-methods", { topN = 20 }).methods, "Burn::Spin("), "the name that the map file has")
+  local refused = h.ok(server:call("collect_sample", { kind = "cpu", processId = target.pid, durationSeconds = 1 }))
+  h.eq("EndpointUnavailable", refused.error.kind, "the runtime's own sampler is not replaced")
+end
+
 -- Shares of leaf functions by `perf report`, by name.
 local function perf_shares(file)
   local out = h.loop.exec { argv = { "perf", "report", "-i", file, "--no-children", "--sort", "sym", "--stdio", "-g", "none" },
@@ -240,6 +256,7 @@ for _, runtime in ipairs { "net10.0", "net9.0", "net8.0", "aot" } do
 end
 table.move({
   { "threads that start later, a process that ends", later_threads }, { "nothing runs", nothing_runs },
-  { "a client that goes away", cancelled }, { "beside perf record", beside_perf, alone = true },
-}, 1, 4, #cases + 1, cases)
+  { "a client that goes away", cancelled }, { "without a diagnostics socket", without_socket },
+  { "beside perf record", beside_perf, alone = true },
+}, 1, 5, #cases + 1, cases)
 return cases
