@@ -15,7 +15,7 @@ local traces = require("samplers.traces")
 local M = {}
 
 M.TIMEOUT_MS = 120000  -- from the session's start to the end of the collection: 30 million objects take about a minute
-M.STOP_MS = 15000
+M.STOP_MS, M.TURN_MS = 15000, 50
 -- The runtime answers when it has told everything: all events wait in a buffer in the target, which takes memory as far as it is needed.
 -- They are about as large as the heap. What finds no room is lost, and said; a target with a limit on its memory must not meet it.
 M.LEAST_MB, M.MOST_MB, M.SPARE_MB = 256, 4095, 64
@@ -176,13 +176,28 @@ function M.unfit(process)
   })
 end
 
+local running = {} -- processes of which a snapshot is being taken, by pid
+
+-- The runtime tells a type to one session only: the second of two snapshots at a time would have no names. It waits for its turn.
+local function turn(pid)
+  while running[pid] do
+    local ok, err = loop.sleep_ms(M.TURN_MS)
+    if not ok then return nil, err end
+  end
+  running[pid] = true
+  local function done() running[pid] = nil end
+  return setmetatable({}, { __close = done })
+end
+
 --- Takes a snapshot of a live process.
 ---@param ctx table
 ---@param process TargetProcess
 ---@param export boolean   keep the stream as a file
 ---@return table? artifact, table? err
 function M.collect(ctx, process, export)
-  local trace, err
+  local held <close>, err = turn(process.pid)
+  if not held then return nil, err end
+  local trace
   if export then
     trace, err = traces.new(process.pid)
     if not trace then return nil, err end

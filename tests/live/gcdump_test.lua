@@ -215,6 +215,18 @@ local function beside_another(skip)
   h.eq(N, count_of(server, snapshot(server, target), "Lunette.Target.Customer"), "afterwards all is well")
 end
 
+local function three_at_a_time(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local target <close> = start("net10.0", "leak", N)
+  local function one() return snapshot(server, target) end
+  for _, envelope in ipairs(h.together { one, one, one }) do
+    h.eq(nil, envelope.error)
+    h.eq({ N, 0 }, { count_of(server, envelope, "Lunette.Target.Customer"), envelope.data.quality.missingTypeNames })
+  end
+end
+
 local function dying(skip)
   local built, why = build("net10.0")
   if not built then skip(why) end
@@ -273,6 +285,7 @@ return {
   { "growth between two heaps", growth },
   { "the stream as a file", exported },
   { "beside another session", beside_another },
+  { "three at a time", three_at_a_time },
   { "a target that dies", dying },
   { "NativeAOT", native_aot },
   { "a watch takes a heap", by_a_watch },

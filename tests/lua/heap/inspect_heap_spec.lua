@@ -169,6 +169,19 @@ describe("inspect_heap", function()
     assert.equal("instances", ask(envelope.handle, "top-types", { rankBy = "instances" }).data.rankBy)
   end)
 
+  it("gives chains no longer than asked, with the root at their beginning", function()
+    local data = open("leak.gcdump", { includeRetentionPaths = true, retentionPathLimit = 3 }).data
+    local cut = 0
+    for _, path in ipairs(data.retentionPaths) do
+      assert.is_true(#path.chain <= 3 and path.truncated == (path.length > 3))
+      assert.is_string(path.chain[1].rootKind)
+      assert.equal(path.targetObjectAddress, path.chain[#path.chain].objectAddress)
+      cut = cut + (path.truncated and 1 or 0)
+    end
+    assert.is_true(cut > 0)
+    assert.is_nil(open("leak.gcdump").data.retentionPaths)
+  end)
+
   it("answers what a gcdump cannot with its quality, never with zeros", function()
     local handle = open("leak.gcdump").handle
     for _, name in ipairs { "finalizer-queue", "fragmentation", "static-fields", "delegate-targets", "duplicate-strings", "gchandles",
