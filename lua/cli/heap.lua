@@ -3,6 +3,7 @@
 local app = require("lunette.app")
 local asking = require("lunette.asking")
 local config = require("lunette.config")
+local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
@@ -26,6 +27,7 @@ stand still for about a second for each 2 million objects.
   --type TEXT       only types whose names hold TEXT, with the way from a root to each
   --by WHAT         order: retained (default), bytes or instances
   --against FILE    an earlier dump or .gcdump file: what grew since
+  -o FILE.html      write a picture of what keeps what: treemap and sunburst, one page for a browser
   --top N           rows (default 20)
   --json            the answers as JSON, one a line
   --site DIR        a folder of site scripts; may be given several times
@@ -34,7 +36,8 @@ Exit code: 0 done, 1 the process or file cannot be read, 2 for a wrong command l
 ]]
 
 local KNOWN <const> = {
-  ["--live"] = "flag", ["--type"] = "value", ["--by"] = "value", ["--against"] = "value", ["--top"] = "value", ["--json"] = "flag",
+  ["--live"] = "flag", ["--type"] = "value", ["--by"] = "value", ["--against"] = "value", ["-o"] = "value",
+  ["--top"] = "value", ["--json"] = "flag",
   ["--site"] = "list", ["--scripts"] = "list", ["--config"] = "value",
 }
 local TOP <const>, MAX_TOP <const>, WAYS <const> = 20, 200, 3
@@ -60,7 +63,10 @@ local function plan_of(opts)
   end
   local pid = math.tointeger(tonumber(opts[1]))
   if opts.live and not pid then return nil, "--live is for a process; a file is read as it is" end
-  return { pid = pid, path = not pid and opts[1] or nil, live = opts.live, by = by, top = top, type = opts.type, against = opts.against }
+  return {
+    pid = pid, path = not pid and opts[1] or nil, live = opts.live, by = by, top = top, type = opts.type, against = opts.against,
+    output = opts.o,
+  }
 end
 
 local function capture(plan, path)
@@ -133,6 +139,16 @@ local function add_growth(out, diff, top)
   end
 end
 
+-- The picture into the file that was asked for: its size.
+local function write_picture(plan, answer)
+  local content, err = require("heap.export").content(handles.get(answer.handle))
+  if not content then return nil, err end
+  local ok
+  ok, err = fs.write_private(plan.output, content)
+  if not ok then return nil, err end
+  return #content
+end
+
 local function print_page(out) sys.write(table.concat(out, "\n") .. "\n") end
 
 local function run(plan, as_json)
@@ -151,6 +167,11 @@ local function run(plan, as_json)
     grown, err = view(answer, "diff", { baselineHandle = before.handle, topN = math.max(plan.top, 100) })
     if not grown then return nil, err end
   end
+  local written
+  if plan.output then
+    written, err = write_picture(plan, answer)
+    if not written then return nil, err end
+  end
   if as_json then
     for _, one in ipairs { answer, said, ways, grown } do sys.write(json.encode(one) .. "\n") end
     return true
@@ -164,6 +185,7 @@ local function run(plan, as_json)
     add_growth(out, grown.data, plan.top)
   end
   for _, warning in ipairs(answer.data.warnings or {}) do out[#out + 1] = "Note: " .. terminal.printable(warning) end
+  if written then out[#out + 1] = ("The picture is in %s (%s)."):format(plan.output, text.bytes(written)) end
   print_page(out)
   return true
 end

@@ -44,6 +44,18 @@ describe("lunette heap", function()
     assert.truthy(out:find("\nno_change: ", 1, true))
   end)
 
+  it("writes the picture of what keeps what", function()
+    local path = os.tmpname()
+    local code, out = run(DUMPED, "--top", "1", "-o", path)
+    assert.equal(0, code)
+    assert.truthy(out:find("The picture is in " .. path, 1, true), out)
+    local file = assert(io.open(path))
+    local page = file:read("a")
+    file:close()
+    os.remove(path)
+    assert.truthy(page:find("<!DOCTYPE html>", 1, true) and page:find("Lunette.Target.CustomerSession", 1, true))
+  end)
+
   it("says what is wrong with a command line or a file", function()
     for _, case in ipairs {
       { 2, "give one process id, or one file" }, { 2, "did you mean", LEAK, "--by", "byte" }, { 2, "--top is a whole", LEAK, "--top", "0" },
