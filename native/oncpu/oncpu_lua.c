@@ -12,6 +12,10 @@
 
 int luaopen_lunette_oncpu(lua_State *L);
 
+/* Windows at a time: each keeps one of the loop's worker threads. Loop thread only. */
+enum { WINDOWS_MAX = 6 };
+static int windows;
+
 typedef struct session_ud {
     oncpu *c;           /* NULL: closed */
     profile_builder *b; /* a reference: a window that was given up adds to it until it has ended */
@@ -56,6 +60,12 @@ static void job_done(void *p)
     future_unref(f);
 }
 
+static void run_done(void *p)
+{
+    windows--;
+    job_done(p);
+}
+
 static void stop_job(void *p)
 {
     job *j = p;
@@ -67,12 +77,13 @@ static int run(lua_State *L, job *j, loop_fn work, host_push_fn push)
 {
     future *f = future_new(host_loop(L), work == run_work ? stop_job : NULL, j);
     if (f) j->f = future_ref(f);
-    if (!f || !loop_work(host_loop(L), work, job_done, j)) {
+    if (!f || !loop_work(host_loop(L), work, work == run_work ? run_done : job_done, j)) {
         future_unref(j->f);
         future_unref(f);
         job_free(j);
         return luaL_error(L, "not enough memory");
     }
+    if (work == run_work) windows++;
     return host_await(L, f, -1, push, NULL);
 }
 
@@ -146,6 +157,11 @@ static int l_run(lua_State *L)
     err e = {0};
     if (u->ran) {
         (void)err_set(&e, ERR_CONFLICT, "this session has run already");
+        return host_push_err(L, &e);
+    }
+    if (windows >= WINDOWS_MAX) {
+        (void)err_set(&e, ERR_BUSY, "%d windows of on-CPU samples run already", windows);
+        err_hint(&e, "wait for one of them to end");
         return host_push_err(L, &e);
     }
     job *j = mem_calloc(1, sizeof *j);
