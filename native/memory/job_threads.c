@@ -434,6 +434,16 @@ static void write_notes(snap *s)
     for (size_t i = 0; mem_note(s->t, i); i++)
         jsonw_cstr(w, mem_note(s->t, i));
     if (s->blocks_cut) jsonw_cstr(w, "not all sync blocks were looked at: locks may be missing");
+    if (s->refs_skipped > 0) {
+        buf b;
+        buf_init(&b, 0);
+        buf_printf(&b,
+                   "the stacks of %u threads were not searched for locks, to let the process go on: locks that nobody "
+                   "waits for may be missing",
+                   s->refs_skipped);
+        jsonw_str(w, buf_view(&b));
+        buf_fini(&b);
+    }
     if (s->refs_failed > 0) {
         buf b;
         buf_init(&b, 0);

@@ -54,7 +54,7 @@ typedef struct snap {
     uw_frame *native_frames;
     stack_frame *frames;
     jsonw *w;
-    uint32_t refs_failed;
+    uint32_t refs_failed, refs_skipped;
     bool blocks_cut;
 } snap;
 

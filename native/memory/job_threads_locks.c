@@ -14,6 +14,7 @@
 #define LOCK_WAITERS_SHIFT   7
 #define WAIT_FRAMES_MAX      24u
 #define STATE_LOCKED         1u
+#define REFS_BUDGET_NS       250000000 /* of a stop, after which only threads that wait for others are asked */
 
 static bool make_lock(snap *s, uint64_t object, void *item)
 {
@@ -143,6 +144,24 @@ static int frame_of(const stack_frame *frames, uint32_t n, uint32_t waiting, con
     return -1;
 }
 
+/* Does the stack stand in a wait that has something to do with other threads? Then its references count most. */
+static bool waits_for_others(snap *s, const stack_frame *frames, uint32_t n)
+{
+    static const char *const words[] = {"Monitor.",    "Lock.",          "Tasks.Task",
+                                        "TaskAwaiter", "SemaphoreSlim.", "ResetEvent"};
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < n && k < WAIT_FRAMES_MAX; i++) {
+        if (!counts(&frames[i])) continue;
+        uint32_t m = snap_method_of(s, frames[i].method);
+        const snap_method *method = m == UINT32_MAX ? NULL : snap_item(&s->methods, m);
+        if (!method || !method->in_wait) return false;
+        for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
+            if (strstr(method->name, words[w])) return true;
+        k++;
+    }
+    return false;
+}
+
 void snap_refs(snap *s, uint32_t os_id, const stack_frame *frames, uint32_t n)
 {
     dac_stack_ref *refs = NULL;
@@ -153,6 +172,10 @@ void snap_refs(snap *s, uint32_t os_id, const stack_frame *frames, uint32_t n)
     for (uint32_t i = 0; i < n && !any; i++)
         any = frames[i].kind == STACK_MANAGED;
     if (!any) return;
+    if (mem_stop_ns(s->t) > REFS_BUDGET_NS && !waits_for_others(s, frames, n)) {
+        s->refs_skipped++;
+        return;
+    }
     if (!dac_stack_refs(s->d, os_id, &refs, &count)) s->refs_failed++;
     jsonw_key_lit(s->w, "refs");
     jsonw_array(s->w);

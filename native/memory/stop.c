@@ -217,28 +217,38 @@ static void note_stop(mem__task *k, int status)
     if (status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP) k->pending = WSTOPSIG(status);
 }
 
-/* Waits until every seized thread stands. SIGCHLD is blocked here, so that its coming can be waited for. */
-static void await_stops(mem_target *t, int64_t deadline_ns)
+/* Waits until the thread stands, or has ended. SIGCHLD is blocked here, so that its coming can be waited for. */
+static void await_stop(mem__task *k, int64_t deadline_ns)
 {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    for (size_t i = 0; i < t->n_tasks; i++) {
-        mem__task *k = &t->tasks[i];
-        while (k->seized && !k->t.stopped) {
-            int status = 0;
-            pid_t got = waitpid(k->t.tid, &status, __WALL | WNOHANG);
-            if (got == k->t.tid)
-                note_stop(k, status);
-            else if (got < 0 && errno != EINTR)
-                k->seized = false;
-            else {
-                if (mono_ns() >= deadline_ns) break;
-                struct timespec look = {.tv_nsec = STOP_LOOK_NS};
-                sigtimedwait(&child, NULL, &look);
-            }
+    while (k->seized && !k->t.stopped) {
+        int status = 0;
+        pid_t got = waitpid(k->t.tid, &status, __WALL | WNOHANG);
+        if (got == k->t.tid)
+            note_stop(k, status);
+        else if (got < 0 && errno != EINTR)
+            k->seized = false;
+        else {
+            if (mono_ns() >= deadline_ns) return;
+            struct timespec look = {.tv_nsec = STOP_LOOK_NS};
+            sigtimedwait(&child, NULL, &look);
         }
     }
+}
+
+/* The first thread is the last one: that of a process which is killed meanwhile ends when all others have. */
+static void await_stops(mem_target *t, int64_t deadline_ns)
+{
+    mem__task *first = NULL;
+    for (size_t i = 0; i < t->n_tasks; i++) {
+        if (t->tasks[i].t.tid == t->pid)
+            first = &t->tasks[i];
+        else
+            await_stop(&t->tasks[i], deadline_ns);
+    }
+    if (first) await_stop(first, deadline_ns);
 }
 
 static int refused(const mem_target *t, const pass *p, err *e)
@@ -301,6 +311,7 @@ static int count_stopped(mem_target *t, err *e)
     buf_fini(&b);
     if (standing == t->n_tasks && standing > 0) return 0;
     if (t->n_tasks == 0) return err_set(e, ERR_PROCESS_EXITED, "process %d has ended", (int)t->pid);
+    if (standing == 0 && mem_gone(t)) return err_set(e, ERR_PROCESS_EXITED, "process %d has ended", (int)t->pid);
     if (standing == 0) return err_set(e, ERR_TIMEOUT, "no thread of process %d stopped in time", (int)t->pid);
     mem__note(t, "%zu of %zu threads sleep where they cannot be stopped (state D): their registers are not known",
               t->n_tasks - standing, t->n_tasks);

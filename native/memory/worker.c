@@ -21,6 +21,7 @@
 #define PROGRESS_EVERY_NS 200000000
 #define ADDRESS_SLACK     ((uint64_t)16 << 30) /* mapped libraries, stacks, thread arenas */
 #define SECONDS_SLACK     5
+#define WORKER_NICE       (-10)
 
 typedef struct member {
     char *key;
@@ -331,6 +332,7 @@ int worker_main(int argc, char **argv)
     if (!j) return EXIT_FAILURE;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
+    (void)setpriority(PRIO_PROCESS, 0, WORKER_NICE); /* where we may: what it stops, waits for it */
     move_streams(j);
     int rc = read_arguments(j, &e);
     if (rc >= 0) {

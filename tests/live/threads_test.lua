@@ -292,7 +292,7 @@ local function after_the_end(skip)
   local data = snapshot(server, { processId = target.pid, includeNativeFrames = true })
   local stack = view(server, data.handle, "stack", { threadId = told(target, "first") }).thread
   local native = h.ok(h.find(stack.frames, { kind = "Native" }), "native frames")
-  h.ok(native.displayName:find("^[%w%-%._]+%+0x%x+") and native.rva and native.buildId, "module and number: " .. native.displayName)
+  h.ok(native.displayName:find("^[%w%-%._]+[!+].*0x%x+$") and native.rva and native.buildId, "module and number: " .. native.displayName)
   local managed = h.ok(h.find(stack.frames, { kind = "ManagedMethod" }), "managed frames")
   local resolved = view(server, data.handle, "resolve-address", {
     address = ("%s, %s,0x10,%s"):format(native.instructionPointer, managed.instructionPointer, managed.stackPointer),
@@ -313,6 +313,39 @@ local function after_the_end(skip)
   h.eq("ThreadNotFound", acknowledged(server, "query_snapshot", { handle = data.handle, view = "stack", threadId = 4711 }).error.kind)
 end
 
+local function refused(skip)
+  local target <close> = one(skip, "deadlock", 0)
+  local server <close> = h.server()
+  local holder <close> = assert(memory.start { job = "selftest", args = h.json.encode { how = "stop", pid = target.pid } })
+  repeat
+    local now = h.ok(holder:progress(60000), "the holder's progress")
+  until now.text == "holding"
+  local envelope = acknowledged(server, "collect_thread_snapshot", { processId = target.pid })
+  h.eq("PermissionDenied", envelope.error and envelope.error.kind, "somebody else traces it")
+  h.ok(envelope.error.message:find(("traced by process %d"):format(holder.pid), 1, true), "who: " .. envelope.error.message)
+  h.ok(h.find(envelope.hints, { nextTool = "collect_process_dump" }), "another way")
+  holder:close()
+  h.wait_for("the target's release", h.START_MS, function() return not stands(target.pid) end)
+  h.eq(nil, acknowledged(server, "collect_thread_snapshot", { processId = target.pid }).error, "then it works")
+end
+
+-- Of calls side by side on one process at least one finds the process held, or they follow each other; none fails in another way.
+local function side_by_side(skip)
+  local target <close> = one(skip, "crowd", 200)
+  local server <close> = h.server()
+  local call = function() return acknowledged(server, "collect_thread_snapshot", { processId = target.pid }) end
+  local done, busy = h.together { call, call, call, call }, 0
+  for _, envelope in ipairs(done) do
+    busy = busy + (envelope.error and 1 or 0)
+    if envelope.error then
+      h.eq("Busy", envelope.error.kind, envelope.error.message)
+      h.eq("collect_thread_snapshot", envelope.hints[1].nextTool, "the hint repeats the call")
+    end
+  end
+  h.ok(busy < #done, "one at least is served")
+  runs(target)
+end
+
 local function native_aot(skip)
   local built, why = h.build_target("aot")
   if not built then skip(why) end
@@ -321,7 +354,7 @@ local function native_aot(skip)
   local data = snapshot(server, { processId = target.pid })
   h.eq("linux-native-stack", data.source)
   for _, thread in ipairs(data.threads) do
-    h.ok(thread.frames[1].displayName:find("^[%w%-%._]+%+0x%x+"), thread.frames[1].displayName)
+    h.ok(thread.frames[1].displayName:find("^[%w%-%._]+[!+].*0x%x+$"), thread.frames[1].displayName)
   end
 end
 
@@ -363,6 +396,8 @@ return {
   { "a target that dies in every phase", dying_targets },
   { "many rounds", many_rounds },
   { "a second look, and after the end", after_the_end },
+  { "a target that somebody else holds", refused },
+  { "calls side by side", side_by_side },
   { "NativeAOT", native_aot },
   { "a dump without the heap", small_dump },
   { "a process and a dump at once", both_sources },
