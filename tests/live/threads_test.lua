@@ -93,8 +93,10 @@ local function check_deadlock(server, target, arguments)
   local locks = view(server, data.handle, "lock-graph").locks
   h.eq({ "Lunette.Target.FirstLock", first, BEHIND + 1, BEHIND + 1, "SyncBlock" }, { locks[1].objectTypeFullName,
     locks[1].ownerManagedThreadId, locks[1].waitingThreadCount, #locks[1].waitingManagedThreadIds, locks[1].source }, "the first lock")
-  local quiet = h.ok(h.find(locks, { objectTypeFullName = "Lunette.Target.QuietLock" }), "a thin lock is there")
-  h.eq({ told(target, "quiet"), 2, "ThinLock" }, { quiet.ownerManagedThreadId, quiet.recursionCount, quiet.source }, "a thin lock")
+  if not envelope.summary:find("were not searched for locks", 1, true) then -- the machine was too busy for a short stop
+    local quiet = h.ok(h.find(locks, { objectTypeFullName = "Lunette.Target.QuietLock" }), "a thin lock is there")
+    h.eq({ told(target, "quiet"), 2, "ThinLock" }, { quiet.ownerManagedThreadId, quiet.recursionCount, quiet.source }, "a thin lock")
+  end
   local chains = view(server, data.handle, "wait-chains").waitChains
   h.eq({ true, "cycle" }, { chains.chains[1].isCycle, chains.chains[1].terminalKind }, "the first chain")
   h.eq(BEHIND + 1, chains.totalChains, "those behind lead into the circle")
