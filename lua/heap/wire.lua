@@ -17,7 +17,7 @@ local PATH_ORDER <const> = { __order = {
   "targetTypeFullName", "targetObjectAddress", "targetRetainedBytes", "length", "chain", "truncated",
 } }
 local OBJECT_ORDER <const> = { __order = {
-  "objectAddress", "typeFullName", "moduleName", "size", "retainedBytes", "retainedBytesPercent",
+  "objectAddress", "typeFullName", "moduleName", "size", "retainedBytes", "retainedBytesPercent", "retainedObjects",
 } }
 
 --- A name of the target, as long as an answer has room for.
@@ -72,7 +72,7 @@ end
 function M.object(artifact, row)
   return setmetatable({
     objectAddress = numbers.address(row.address), typeFullName = M.name(row.name), moduleName = row.module, size = row.size,
-    retainedBytes = row.retained, retainedBytesPercent = M.percent(row.retained, artifact.info.bytes),
+    retainedBytes = row.retained, retainedBytesPercent = M.percent(row.retained, artifact.info.bytes), retainedObjects = row.objects,
   }, OBJECT_ORDER)
 end
 

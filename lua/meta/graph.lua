@@ -73,6 +73,7 @@ function Collector:close() end
 ---@field name string
 ---@field module? string
 ---@field retained? integer
+---@field objects? integer   it and all that it dominates, where they are told
 
 ---@class LunetteGraphWay   its list: the objects from the one that the root refers to, down to the one asked for
 ---@field kind string

@@ -170,11 +170,14 @@ static void sum_retained(graph_tree *t, const search *s)
     for (uint32_t v = s->n; v > 0; v--) {
         uint32_t node = s->node[v], up = s->parent[v];
         t->retained[node] += graph_size(g, node);
+        t->dominated[node]++;
         t->dominator[node] = s->node[up];
-        if (up)
+        if (up) {
             t->retained[s->node[up]] += t->retained[node];
-        else
+            t->dominated[s->node[up]] += t->dominated[node];
+        } else {
             t->info.reached_bytes += t->retained[node];
+        }
     }
     t->info.reached = s->n;
     t->info.unreached = g->info.nodes - s->n;
@@ -216,16 +219,18 @@ static int tree_build(graph_tree *t, err *e)
     search s = {.g = g};
     uint32_t *above = NULL;
     t->dominator = array(n);
+    t->dominated = mem_calloc(n, sizeof *t->dominated);
     t->retained = mem_calloc(n, sizeof *t->retained);
     t->by_type = mem_calloc(g->info.types + 1, sizeof *t->by_type);
-    bool fine = t->dominator && t->retained && t->by_type && walk(&s) && list_preds(&s) && find_semidominators(&s);
+    bool fine = t->dominator && t->dominated && t->retained && t->by_type && walk(&s) && list_preds(&s) &&
+                find_semidominators(&s);
     above = fine ? mem_calloc(g->info.types + 1, sizeof *above) : NULL;
     if (above) {
         memset(t->dominator, 0xFF, n * sizeof *t->dominator);
         find_dominators(&s);
         sum_retained(t, &s);
         sum_types(t, &s, above);
-        t->info.memory = n * 12 + g->info.types * sizeof *t->by_type;
+        t->info.memory = n * 16 + g->info.types * sizeof *t->by_type;
     }
     search_fini(&s);
     free(above);
@@ -257,6 +262,7 @@ void graph_tree_unref(graph_tree *t)
     if (!t || atomic_fetch_sub(&t->refs, 1) != 1) return;
     graph_unref(t->g);
     free(t->dominator);
+    free(t->dominated);
     free(t->retained);
     free(t->by_type);
     free(t);
@@ -266,6 +272,7 @@ const graph_tree_info *graph_tree_info_of(const graph_tree *t) { return &t->info
 graph *graph_of_tree(const graph_tree *t) { return t->g; }
 uint32_t graph_dominator(const graph_tree *t, uint32_t node) { return t->dominator[node]; }
 uint64_t graph_retained(const graph_tree *t, uint32_t node) { return t->retained[node]; }
+uint32_t graph_dominated(const graph_tree *t, uint32_t node) { return t->dominated[node]; }
 uint64_t graph_retained_by_type(const graph_tree *t, uint32_t type) { return t->by_type[type]; }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -317,33 +324,10 @@ uint32_t graph_tree_top(const graph_tree *t, uint32_t under, uint32_t type, grap
         if (type != GRAPH_NONE && g->type[i] != type) continue;
         seen++;
         sum += t->retained[i];
-        offer(out, &kept, n, (graph_row){.node = i, .retained = t->retained[i]});
+        offer(out, &kept, n, (graph_row){.node = i, .objects = t->dominated[i], .retained = t->retained[i]});
     }
     if (kept) qsort(out, kept, sizeof *out, by_retained);
     if (total) *total = seen;
     if (bytes) *bytes = sum;
     return kept;
-}
-
-uint32_t graph_dominated(const graph_tree *t, uint32_t node)
-{
-    /* Whoever is below is found by going up from each: most ways are short, and marked ones end at once. */
-    const graph *g = t->g;
-    if (t->dominator[node] == GRAPH_NONE) return 0;
-    uint32_t n = g->info.nodes, found = 0;
-    uint8_t *seen = mem_calloc(n + UINT64_C(1), 1); /* 1: below, 2: not */
-    if (!seen) return 0;
-    seen[node] = 1;
-    seen[n] = 2;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t u = i;
-        while (u != GRAPH_NONE && !seen[u])
-            u = t->dominator[u];
-        uint8_t is = u == GRAPH_NONE ? 2 : seen[u];
-        for (uint32_t k = i; k != u && !seen[k]; k = t->dominator[k])
-            seen[k] = is;
-        found += seen[i] == 1;
-    }
-    free(seen);
-    return found;
 }

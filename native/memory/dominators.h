@@ -12,7 +12,7 @@
 /* ---- the dominator tree ------------------------------------------------------------------------------------------ */
 
 typedef struct graph_tree graph_tree;
-/* Holds a reference on g. Takes about 0.5 s and 30 bytes of memory a million objects and half of it for good. NULL with
+/* Holds a reference on g. Takes about 0.2 s and 45 MB a million objects, 16 MB of it for good. NULL with
  * *e filled: no memory. */
 graph_tree *graph_tree_new(graph *g, err *e);
 graph_tree *graph_tree_ref(graph_tree *t);
@@ -39,7 +39,7 @@ uint64_t graph_retained_by_type(const graph_tree *t, uint32_t type);
 /* Nodes by retained size, the biggest first. */
 typedef struct graph_row {
     uint32_t node;
-    uint32_t objects; /* it and all it dominates; graph_tree_children counts them, graph_tree_top does not */
+    uint32_t objects; /* it and all it dominates */
     uint64_t retained;
 } graph_row;
 /* The n biggest of all (under = GRAPH_NONE) or of those whose nearest dominator is `under` (info.nodes: the roots), of

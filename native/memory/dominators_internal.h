@@ -10,6 +10,7 @@ struct graph_tree {
     atomic_int refs;
     graph *g;
     uint32_t *dominator; /* [nodes] */
+    uint32_t *dominated; /* [nodes] */
     uint64_t *retained;  /* [nodes] */
     uint64_t *by_type;   /* [types] */
     graph_tree_info info;

@@ -258,6 +258,7 @@ int graph_lua__object(lua_State *L)
     if (box->t && graph_dominator(box->t, node) != GRAPH_NONE) {
         uint32_t d = graph_dominator(box->t, node);
         graph_lua__set(L, "retained", graph_retained(box->t, node));
+        graph_lua__set(L, "objects", graph_dominated(box->t, node));
         if (d < graph_info_of(box->g)->nodes) graph_lua__set(L, "dominator", graph_address(box->g, d));
     }
     if (box->w && graph_distance(box->w, node) != GRAPH_NONE)
@@ -284,6 +285,7 @@ static int push_top(lua_State *L, graph_job *j)
         lua_createtable(L, 0, 8);
         push_object(L, j->g, j->rows[i].node);
         graph_lua__set(L, "retained", j->rows[i].retained);
+        graph_lua__set(L, "objects", j->rows[i].objects);
         lua_rawseti(L, -2, i + 1);
     }
     lua_pushinteger(L, j->total);

@@ -10,7 +10,7 @@ local wire = require("heap.wire")
 
 local DEPTH <const> = 6
 local LEAST <const> = 50 -- a part of all that is smaller than 1/LEAST is not shown in the tree
-local ORDER <const> = { __order = { "address", "typeFullName", "retainedBytes", "dominatorAddress", "childCount", "children", "tree" } }
+local ORDER <const> = { __order = { "address", "typeFullName", "retainedBytes", "retainedObjects", "dominatorAddress", "childCount", "children", "tree" } }
 local NODE_ORDER <const> = { __order = {
   "typeFullName", "objectCount", "ownBytes", "retainedBytes", "retainedBytesPercent", "objectAddress", "children",
 } }
@@ -66,7 +66,8 @@ return view {
     end
     return setmetatable({
       address = at and options.address or nil, typeFullName = at and wire.name(at.name) or nil,
-      retainedBytes = at and (at.retained or 0) or bytes, dominatorAddress = at and at.dominator and numbers.address(at.dominator) or nil,
+      retainedBytes = at and (at.retained or 0) or bytes, retainedObjects = at and (at.objects or 0) or artifact.info.reached,
+      dominatorAddress = at and at.dominator and numbers.address(at.dominator) or nil,
       childCount = total, children = children, tree = tree,
     }, ORDER), {
       fields = { address = options.address, quality = artifacts.quality(artifact, total > #children) },

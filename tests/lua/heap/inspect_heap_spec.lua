@@ -108,6 +108,8 @@ describe("inspect_heap", function()
         assert.equal(one.byType[1].typeFullName, one.together.typeFullName)
         assert.is_true(one.together.retainedBytes >= one.byType[1].retainedBytes)
         assert.equal(CHAIN[1], retained.objects[1].typeFullName)
+        -- the dictionary with its two arrays and 10 keys; 10 sessions, lists and arrays; 100 customers with name and photo
+        assert.equal(3 + 10 + 30 + 300, retained.objects[1].retainedObjects)
         local below = ask(envelope.handle, "dominators", { address = retained.objects[1].objectAddress }).data.dominators
         assert.equal(retained.objects[1].retainedBytes, below.retainedBytes)
         assert.equal(CHAIN[2], below.children[1].typeFullName)
