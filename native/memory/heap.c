@@ -158,12 +158,27 @@ static bool look(void *arg, heap_type *t)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Pages of the core that were touched on the way: they come back when they are asked for. */
+static void let_go_of_core(const heap *h)
+{
+    size_t n = 0;
+    const mem_mapping *m = mem_mappings(h->t, &n);
+    const uintptr_t page = 4096;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *p = m[i].held > page ? mem_at(h->t, m[i].start, m[i].held) : NULL;
+        uintptr_t from = ((uintptr_t)p + page - 1) & ~(page - 1),
+                  to = ((uintptr_t)p + (p ? m[i].held : 0)) & ~(page - 1);
+        if (p && to > from) madvise((void *)from, to - from, MADV_DONTNEED);
+    }
+}
+
 static int open_core(heap *h, err *e)
 {
     int rc = heap__layout(h, e);
     if (rc == 0) rc = heap__bytes_of_core(h, e);
     if (rc == 0) rc = heap__roots(h, DEADLINE_NEVER, e);
     if (rc == 0) heap__list_loaded(h);
+    let_go_of_core(h);
     if (rc == 0 && h->facts.gc_at_work)
         heap_add_note(
             h,
