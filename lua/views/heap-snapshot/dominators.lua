@@ -10,7 +10,9 @@ local wire = require("heap.wire")
 
 local DEPTH <const> = 6
 local LEAST <const> = 50 -- a part of all that is smaller than 1/LEAST is not shown in the tree
-local ORDER <const> = { __order = { "address", "typeFullName", "retainedBytes", "retainedObjects", "dominatorAddress", "childCount", "children", "tree" } }
+local ORDER <const> = { __order = {
+  "address", "typeFullName", "retainedBytes", "retainedObjects", "dominatorAddress", "childCount", "children", "tree",
+} }
 local NODE_ORDER <const> = { __order = {
   "typeFullName", "objectCount", "ownBytes", "retainedBytes", "retainedBytesPercent", "objectAddress", "children",
 } }
