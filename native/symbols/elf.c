@@ -219,12 +219,20 @@ __attribute__((format(printf, 3, 4))) static bool try_at(sym_elf *f, const uint3
 
 /* What debuginfod's client has fetched before: by build id, below the folder that man debuginfod-find(1) names. Nothing
  * is fetched here. */
+static bool try_below(sym_elf *f, const char *folder, const char *between, const char *hex)
+{
+    char path[PATH_MAX];
+    if (!folder || !*folder) return false;
+    int n = snprintf(path, sizeof path, "%s%s/%s/debuginfo", folder, between, hex);
+    return n > 0 && (size_t)n < sizeof path && try_debug(f, path, NULL);
+}
+
 static bool try_cache(sym_elf *f, const char *hex)
 {
-    const char *own = getenv("DEBUGINFOD_CACHE_PATH"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (own && *own) return try_at(f, NULL, "%s/%s/debuginfo", own, hex);
-    if (xdg && *xdg && try_at(f, NULL, "%s/debuginfod_client/%s/debuginfo", xdg, hex)) return true;
-    return home && *home && try_at(f, NULL, "%s/.cache/debuginfod_client/%s/debuginfo", home, hex);
+    const char *own = getenv("DEBUGINFOD_CACHE_PATH");
+    if (own && *own) return try_below(f, own, "", hex);
+    return try_below(f, getenv("XDG_CACHE_HOME"), "/debuginfod_client", hex) ||
+           try_below(f, getenv("HOME"), "/.cache/debuginfod_client", hex);
 }
 
 static void find_debug(sym_elf *f, const char *path, const char *root)

@@ -25,7 +25,7 @@ static void fields_are_read_by_name(void **state)
     assert_string_equal(f.name, "sched_switch");
     assert_int_equal(f.n, 5);
     uint8_t raw[40] = {0};
-    memcpy(raw + 8, "worker", 6);
+    memcpy(raw + 8, "worker", 7);
     int32_t pid = -5;
     int64_t pstate = 2;
     memcpy(raw + 24, &pid, 4);
@@ -52,7 +52,7 @@ static void a_dynamic_text_is_found_by_its_place(void **state)
     uint8_t raw[24] = {0};
     uint32_t loc = 6u << 16 | 16;
     memcpy(raw + 8, &loc, 4);
-    memcpy(raw + 16, "/bin/a", 6);
+    memcpy(raw + 16, "/bin/a", 7);
     assert_slice_str(tp_text(&f, 0, slice_of(raw, sizeof raw)), "/bin/a");
     loc = 60u << 16 | 16;
     memcpy(raw + 8, &loc, 4);
