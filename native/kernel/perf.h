@@ -56,8 +56,8 @@ perf_spec perf_software(uint64_t config, uint64_t period); /* PERF_COUNT_SW_… 
 perf_spec perf_hardware(uint64_t config, uint64_t period); /* PERF_COUNT_HW_… */
 /* An instruction of the process, by address; at most four at a time on x86. */
 perf_spec perf_breakpoint(uint64_t address, uint64_t period);
-/* A probe on an offset of a file by the kernel's uprobe PMU: gone with its descriptor, nothing stays in tracefs. Threads
- * that start later are not watched: they cannot inherit it. */
+/* A probe on an offset of a file by the kernel's uprobe PMU: gone with its descriptor, nothing stays in tracefs.
+ * Threads that start later are not watched: they cannot inherit it. */
 int perf_uprobe(const char *path, uint64_t file_offset, bool at_return, uint64_t period, perf_spec *out, err *e);
 
 typedef struct perf_cfg {
@@ -140,8 +140,8 @@ int perf_run(perf_set *p, int64_t until_ns, perf_record_fn fn, void *arg, err *e
 /* Opens a tracepoint of the machine once more, with another filter, while records are taken: by the thread of perf_run.
  * (The filter of an event that is open cannot be changed.) False: refused, or PERF_FDS_MAX is met. */
 bool perf_more(perf_set *p, uint32_t spec, const char *filter);
-/* How many events there were, sampled or not, summed over threads and CPUs, by index of the spec; scaled when the counter
- * had to be shared. False: none counted. Any time but while perf_run runs; since perf_open. */
+/* How many events there were, sampled or not, summed over threads and CPUs, by index of the spec; scaled when the
+ * counter had to be shared. False: none counted. Any time but while perf_run runs; since perf_open. */
 bool perf_count(perf_set *p, uint32_t spec, uint64_t *value);
 
 typedef struct perf_stats {
