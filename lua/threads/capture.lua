@@ -146,7 +146,9 @@ end
 local function locks_of(facts, artifact)
   local list = {}
   for i, given in ipairs(facts.locks or {}) do
-    local owner = given.ownerId or artifact.by_address[given.owner] and artifact.by_address[given.owner].id
+    -- a System.Threading.Lock keeps the number of the kernel's thread (seen on 9 and 10)
+    local holder = given.ownerId and (artifact.by_os[given.ownerId] or artifact.by_id[given.ownerId]) or artifact.by_address[given.owner]
+    local owner = holder and holder.id
     list[i] = {
       object = given.object, type = facts.types[given.type + 1], owner_id = owner, owner_address = given.owner,
       recursion = given.recursion, waiters = given.waiters, kind = given.kind, source = given.source, waiting = {},
@@ -261,7 +263,7 @@ function M.artifact(facts)
   local artifact = {
     process_id = facts.pid, origin = facts.live and "live" or "dump", source = native_only and "linux-native-stack" or "clrmd-thread-walk",
     runtime_name = native_only and "NativeAOT" or ".NET", runtime_version = facts.runtime.version or "", stop_ms = facts.stopNs / 1e6,
-    threads = {}, by_id = {}, by_address = {}, native = native_only,
+    threads = {}, by_id = {}, by_address = {}, by_os = {}, native = native_only,
     warnings = table.move(facts.notes or {}, 1, #(facts.notes or {}), 1, {}),
     n_native = #(facts.nativeThreads or {}),
   }
@@ -270,6 +272,7 @@ function M.artifact(facts)
     local thread = thread_of(given, facts, methods, names)
     artifact.threads[#artifact.threads + 1] = thread
     artifact.by_id[thread.id], artifact.by_address[thread.address] = thread, thread
+    if thread.os_id ~= 0 then artifact.by_os[thread.os_id] = thread end
   end
   if native_only then
     for _, given in ipairs(facts.nativeThreads or {}) do

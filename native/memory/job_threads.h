@@ -24,7 +24,7 @@ typedef struct snap_method {
 
 typedef struct snap_lock {
     dac_addr object, owner; /* owner: a Thread; 0: by number */
-    uint32_t owner_id;      /* managed id, of a System.Threading.Lock */
+    uint32_t owner_id;      /* as a System.Threading.Lock has it: of the thread, as the target sees it */
     uint32_t recursion, waiters;
     const char *kind, *source;
 } snap_lock;

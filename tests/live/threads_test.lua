@@ -136,6 +136,19 @@ local function a_deadlock(skip)
   end)
 end
 
+local function lock_objects(skip)
+  each_runtime(skip, function(runtime)
+    local target <close> = start(runtime, "locks")
+    local server <close> = h.server()
+    local data = snapshot(server, { processId = target.pid })
+    local cycles = view(server, data.handle, "deadlocks").deadlocks
+    h.eq(1, #cycles, runtime .. ": circles")
+    h.eq({ told(target, "first"), told(target, "second") }, { cycles[1].cycleMembers[1].threadId, cycles[1].cycleMembers[2].threadId })
+    local kind = runtime == "net8.0" and "Monitor" or "Lock"
+    h.eq({ kind, "high" }, { cycles[1].lockChain[1].lockKind, cycles[1].lockChain[1].confidence }, runtime)
+  end)
+end
+
 local function stalls(skip)
   each_runtime(skip, function(runtime)
     local server <close> = h.server()
@@ -392,6 +405,7 @@ end
 
 return {
   { "a deadlock on every runtime, live and of a dump", a_deadlock },
+  { "a deadlock of System.Threading.Lock objects", lock_objects },
   { "stalls and starvation on every runtime", stalls },
   { "threads, frames and locks as ClrMD has them", as_clrmd },
   { "a worker killed in every phase", killed_workers },

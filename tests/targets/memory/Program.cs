@@ -20,6 +20,7 @@ internal static class Program
             "churn" => new Churn(n),
             "idle" => new object(),
             "deadlock" => new Deadlock(n),
+            "locks" => new LockObjects(),
             "stall" => new Stall(n),
             "starve" => new Starve(n),
             "crowd" => new Crowd(n),
@@ -35,6 +36,7 @@ internal static class Program
                 "  big N    N million objects in lists, trees, arrays, strings and dictionaries: 30 is about 2 GB (1)\n" +
                 "  churn N  N threads that allocate without end beside a live set of known size (2)\n" +
                 "  deadlock N  two threads that wait for each other's lock, N behind them (0), one in Monitor.Wait, one with a quiet lock\n" +
+                "  locks    two threads that wait for each other's System.Threading.Lock\n" +
                 "  stall N  N threads that wait for a task that never ends, and one each on a channel, a semaphore and a delay (3)\n" +
                 "  starve N a pool of at most N workers that all wait for work queued behind them (4)\n" +
                 "  crowd N  N threads that sleep, 20 calls deep (100)\n" +

@@ -78,6 +78,49 @@ internal sealed class Deadlock
         + $"waiter={threads[^2].ManagedThreadId} quiet={threads[^1].ManagedThreadId}";
 }
 
+/// <summary>As Deadlock, with System.Threading.Lock objects where the runtime has them (9 and later), else with monitors.</summary>
+internal sealed class LockObjects
+{
+#if NET9_0_OR_GREATER
+    private readonly Lock first = new(), second = new();
+#else
+    private readonly object first = new(), second = new();
+#endif
+    private readonly Barrier both = new(2);
+    private readonly List<Thread> threads = [];
+
+    public LockObjects()
+    {
+        Standing.Start(threads, "first-then-second", () => TakeFirst());
+        Standing.Start(threads, "second-then-first", () => TakeSecond());
+        Standing.Await(threads);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeFirst()
+    {
+        Enter(first);
+        both.SignalAndWait();
+        Enter(second);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void TakeSecond()
+    {
+        Enter(second);
+        both.SignalAndWait();
+        Enter(first);
+    }
+
+#if NET9_0_OR_GREATER
+    private static void Enter(Lock it) => it.Enter();
+#else
+    private static void Enter(object it) => Monitor.Enter(it);
+#endif
+
+    public override string ToString() => $"first={threads[0].ManagedThreadId} second={threads[1].ManagedThreadId}";
+}
+
 /// <summary>N threads that wait for tasks that never end, and one each on a channel, a semaphore, a delay and a completion source.</summary>
 internal sealed class Stall
 {
