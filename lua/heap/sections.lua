@@ -17,12 +17,13 @@ end
 --- The project of such a view. A section is { rows = payload, resource = field of the resource? }.
 ---@param name string
 ---@param parameter string?   of inspect_heap, that must have been given
-function M.view(name, parameter)
+---@param sentence? fun(rows: any): string   what the answer says in one sentence
+function M.view(name, parameter, sentence)
   return function(artifact, options, entry)
     if artifact.origin == "gcdump" then return nil, artifacts.unavailable(artifact, name, entry) end
     local section = artifact.sections[name]
     if not section then return nil, artifacts.not_captured(artifact, name, parameter or "what the view " .. name .. " shows") end
-    return cut(section.rows, options.topN or TOP)
+    return cut(section.rows, options.topN or TOP), sentence and { summary = sentence(section.rows) } or nil
   end
 end
 

@@ -82,11 +82,22 @@ static bool add_context(heap *h, uint64_t pointer, uint64_t limit)
     return true;
 }
 
+/* A core may lack what the runtime's library wants to read. */
+static int unreadable(heap *h, const char *what, err *e)
+{
+    if (h->facts.live)
+        return err_set(e, ERR_MALFORMED, "the runtime's %s cannot be read (0x%08x)", what, dac_hresult(h->d));
+    int rc = err_set(e, ERR_NOT_SUPPORTED,
+                     "the dump lacks the runtime's %s (0x%08x): dumps of type Mini and Triage hold no heap", what,
+                     dac_hresult(h->d));
+    err_hint(e, "Write one of type WithHeap or Full: collect_process_dump(dumpType=\"WithHeap\").");
+    return rc;
+}
+
 static int one_heap(heap *h, uint64_t address, uint32_t number, map64 *seen, err *e)
 {
     part p = {.number = number};
-    if (!dac_get_heap(h->d, address, &p.at))
-        return err_set(e, ERR_MALFORMED, "the runtime's heap %u cannot be read (0x%08x)", number, dac_hresult(h->d));
+    if (!dac_get_heap(h->d, address, &p.at)) return unreadable(h, "heap", e);
     if (!dac_generations(h->d, address, p.gens, GENERATIONS_MAX, &p.n) || p.n < 4) { /* before .NET 5 */
         memcpy(p.gens, p.at.generations, sizeof p.at.generations);
         p.n = 4;
@@ -106,8 +117,7 @@ static int one_heap(heap *h, uint64_t address, uint32_t number, map64 *seen, err
 static int contexts_of_threads(heap *h, err *e)
 {
     dac_thread_store ts;
-    if (!dac_get_thread_store(h->d, &ts))
-        return err_set(e, ERR_MALFORMED, "the runtime's list of threads cannot be read");
+    if (!dac_get_thread_store(h->d, &ts)) return unreadable(h, "list of threads", e);
     uint64_t at = ts.first;
     for (int32_t i = 0; at && i < ts.threads && i < (int32_t)HEAP_THREADS_MAX; i++) {
         dac_thread th;
@@ -160,15 +170,13 @@ int heap__layout(heap *h, err *e)
     h->n_regions = h->n_contexts = 0;
     bool live = h->facts.live;
     h->facts = (heap_facts){.live = live, .stop_ns = h->facts.stop_ns, .estimate_ns = h->facts.estimate_ns};
-    if (!dac_get_gc_heap(h->d, &gc))
-        return err_set(e, ERR_MALFORMED, "the runtime's heap cannot be read (0x%08x)", dac_hresult(h->d));
-    if (!dac_get_globals(h->d, &h->globals))
-        return err_set(e, ERR_MALFORMED, "the runtime's well-known types cannot be read");
+    if (!dac_get_gc_heap(h->d, &gc)) return unreadable(h, "heap", e);
+    if (!dac_get_globals(h->d, &h->globals)) return unreadable(h, "well-known types", e);
     h->facts.is_server = gc.is_server != 0;
     h->facts.gc_at_work = gc.is_valid == 0;
     if (gc.is_server) n = gc.heaps < HEAP_HEAPS_MAX ? gc.heaps : HEAP_HEAPS_MAX;
     if (gc.is_server && !dac_gc_heap_list(h->d, list, n, &(uint32_t){0})) /* it wants the exact number */
-        return err_set(e, ERR_MALFORMED, "the runtime's list of heaps cannot be read");
+        return unreadable(h, "list of heaps", e);
     h->facts.heaps = n;
     int rc = 0;
     for (uint32_t i = 0; rc == 0 && i < n; i++)

@@ -3,4 +3,9 @@
 local sections = require("heap.sections")
 local view = require("lunette.view")
 
-return view { kind = "heap-snapshot", name = "async", project = sections.view("async") }
+local function sentence(rows)
+  local first = rows[1]
+  return first and ("%d async methods wait; the first: %s."):format(#rows, first.stateMachineTypeFullName) or "No async method waits."
+end
+
+return view { kind = "heap-snapshot", name = "async", project = sections.view("async", nil, sentence) }

@@ -3,4 +3,10 @@
 local sections = require("heap.sections")
 local view = require("lunette.view")
 
-return view { kind = "heap-snapshot", name = "fragmentation", project = sections.view("fragmentation") }
+local function sentence(rows)
+  local free, length = 0, 0
+  for _, row in ipairs(rows) do free, length = free + row.freeBytes, length + row.length end
+  return ("%d of %d bytes in %d regions are free room between objects."):format(free, length, #rows)
+end
+
+return view { kind = "heap-snapshot", name = "fragmentation", project = sections.view("fragmentation", nil, sentence) }

@@ -3,4 +3,9 @@
 local sections = require("heap.sections")
 local view = require("lunette.view")
 
-return view { kind = "heap-snapshot", name = "timers", project = sections.view("timers") }
+local function sentence(t)
+  return ("%d timers by %d callbacks, %d tasks, %d completion sources."):format(t.totalTimers, #t.timersByCallback, t.totalTasks,
+    t.totalTaskCompletionSources)
+end
+
+return view { kind = "heap-snapshot", name = "timers", project = sections.view("timers", nil, sentence) }
