@@ -39,7 +39,11 @@ function M.sweep()
   local list = artifacts.list(root) or {}
   for i = #list, 1, -1 do -- oldest first
     if list[i].mtime_ns / NS_PER_MS >= oldest then break end
-    if M.is_ours(list[i].name) and artifacts.remove(root, list[i].name) then removed = removed + 1 end
+    if M.is_ours(list[i].name) and artifacts.remove(root, list[i].name) then
+      removed = removed + 1
+      local stage = list[i].name:match("^(.*%.lunette%-%x+)/[^/]+$") -- of a server that was killed
+      if stage then fs.remove(root .. "/" .. stage) end
+    end
   end
   if removed > 0 then log.info("artifacts", "old files were removed", { root = root, files = removed }) end
   return removed

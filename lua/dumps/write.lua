@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- write: has a runtime write a dump of its process, and brings the file below the artifact root. The runtime's createdump runs as the
 -- target's user in the target's mount namespace, so it writes into a folder where both may (native/artifacts/stage.c). A dump that was
--- begun cannot be stopped: when the caller goes away, the file is removed once it is there.
+-- begun cannot be stopped: when the caller goes away, the folder is removed.
 local able = require("dumps.able")
 local artifacts = require("lunette.artifacts")
 local attach = require("lunette.attach")
@@ -213,7 +213,8 @@ function M.write(ctx, target, plan, crash_report)
     if job.over then return end
     job.abandoned, job.over = true, true
     ticker:cancel("the caller is gone")
-    log.notice("dumps", "a dump that nobody waits for is removed when it is written", { pid = target.pid })
+    stage:close() -- a createdump that still gathers finds no place to write
+    log.notice("dumps", "a dump that nobody waits for is given up", { pid = target.pid })
   end)
   local done
   done, err = worker:await()

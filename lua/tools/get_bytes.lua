@@ -86,15 +86,19 @@ local function row(name, info, now_ms)
   }, ENTRY)
 end
 
+-- What is still being written is none yet.
+local function is_whole(name) return not name:find("%.part$") and not name:find("%.lunette%-%x+/") end
+
 local function list()
   local found, err = artifacts.list(store.root())
   if not found then return nil, err end
-  local rows, total, now_ms = json.array({}), 0, loop.unix_ms()
-  for i, one in ipairs(found) do
-    total = total + one.size
-    if i <= MAX_ROWS then rows[i] = row(one.name, one, now_ms) end
+  local rows, total, count, now_ms = json.array({}), 0, found.dropped or 0, loop.unix_ms()
+  for _, one in ipairs(found) do
+    if is_whole(one.name) then
+      total, count = total + one.size, count + 1
+      if #rows < MAX_ROWS then rows[#rows + 1] = row(one.name, one, now_ms) end
+    end
   end
-  local count = #found + (found.dropped or 0)
   return setmetatable({ root = store.root(), count = count, totalSizeBytes = total, artifacts = rows }, INVENTORY), {
     summary = ("%d artifacts, %s, below %s.%s"):format(count, text.bytes(total), store.root(),
       count > #rows and (" The newest %d are listed."):format(#rows) or ""),

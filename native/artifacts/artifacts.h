@@ -70,16 +70,17 @@ int art_open_of(pid_t pid, const char *path, err *e);
 #define ART_STAGE_NAME 48
 typedef struct art_stage {
     int parent, dir;           /* descriptors; -1 */
-    char name[ART_STAGE_NAME]; /* of dir in parent; empty: dir is a folder of ours, nothing to remove */
+    char name[ART_STAGE_NAME]; /* of dir in parent */
     char path[PATH_MAX];       /* of dir, as the process sees it */
-    bool direct;               /* it is the folder below the root itself */
+    bool direct;               /* it lies in the folder below the root to which its files go */
     int64_t free_bytes;        /* of its file system, for who is not root */
 } art_stage;
 /* Makes a private folder (0700, owned by uid) in the first of the folders (as the process sees them; NULL-terminated)
  * that will do, through /proc/PID/root. ERR_PERMISSION_DENIED with the cure when that cannot be looked into. */
 int art_stage_open(pid_t pid, uid_t uid, const char *const *folders, art_stage *out, err *e);
-/* Takes the folder `name` below the root itself as stage, when the process sees the same folder under the same path and
- * may write there: 1; else 0. */
+/* The same in the folder `name` below the root itself, when the process sees that folder under the same path and may
+ * write there: 1; else 0. What is removed with its folder cannot be made anew by who is late: a createdump that still
+ * gathers finds no place to write. */
 int art_stage_direct(pid_t pid, uid_t uid, const char *root, int root_fd, const char *name, art_stage *out, err *e);
 /* Bytes that `file` in the stage has now; -1 when it is not there, or no regular file. */
 int64_t art_stage_size(const art_stage *s, const char *file);

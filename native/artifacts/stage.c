@@ -70,13 +70,14 @@ static int no_root(err *e, int sys, pid_t pid)
     return rc;
 }
 
-/* Makes the private folder in s->parent. 0, or an errno. */
-static int make_private(art_stage *s, uid_t uid)
+/* Makes the private folder in s->parent; its name begins with prefix. 0, or an errno. */
+static int make_private(art_stage *s, const char *prefix, uid_t uid)
 {
     for (int i = 0; i < TRIES; i++) {
         uint64_t r[2];
         if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r) return EIO;
-        (void)snprintf(s->name, sizeof s->name, "lunette-%016llx%08x", (unsigned long long)r[0], (unsigned)r[1]);
+        (void)snprintf(s->name, sizeof s->name, "%slunette-%016llx%08x", prefix, (unsigned long long)r[0],
+                       (unsigned)r[1]);
         if (mkdirat(s->parent, s->name, 0700) == 0) break;
         if (errno != EEXIST) return errno;
         s->name[0] = '\0';
@@ -103,7 +104,7 @@ int art_stage_open(pid_t pid, uid_t uid, const char *const *folders, art_stage *
         if (folders[i][0] != '/') continue;
         last = folders[i];
         out->parent = descend(root, last);
-        sys = out->parent < 0 ? errno : make_private(out, uid);
+        sys = out->parent < 0 ? errno : make_private(out, "", uid);
         if (sys == 0) break;
         if (out->parent >= 0) close(out->parent);
         out->parent = -1;
@@ -138,14 +139,15 @@ int art_stage_direct(pid_t pid, uid_t uid, const char *root, int root_fd, const 
                 ours.st_ino == theirs.st_ino;
     if (there >= 0) close(there);
     if (top >= 0) close(top);
-    if (!same) {
-        close(dir);
-        stage_init(out);
+    out->parent = dir;
+    int sys = same ? make_private(out, ".", uid) : 0;
+    n = snprintf(out->path, sizeof out->path, "%s%s%s/%s", real, *name ? "/" : "", name, out->name);
+    if (!same || sys || (size_t)n >= sizeof out->path) {
+        art_stage_close(out, NULL);
         return 0;
     }
-    out->dir = dir;
     out->direct = true;
-    out->free_bytes = art_free_bytes(dir);
+    out->free_bytes = art_free_bytes(out->dir);
     return 1;
 }
 
