@@ -136,7 +136,8 @@ int ipc_info_parse(slice payload, int command_version, ipc_info *out, err *e)
     slice cookie = cursor_bytes(&c, sizeof i.cookie);
     if (cookie.n) memcpy(i.cookie, cookie.p, sizeof i.cookie);
     bool memory = ipc__read_text(&c, &i.command_line) && ipc__read_text(&c, &i.os) && ipc__read_text(&c, &i.arch);
-    if (memory && command_version >= 2) memory = ipc__read_text(&c, &i.entrypoint) && ipc__read_text(&c, &i.runtime_version);
+    if (memory && command_version >= 2)
+        memory = ipc__read_text(&c, &i.entrypoint) && ipc__read_text(&c, &i.runtime_version);
     if (memory && command_version >= 3 && i.version >= 1) memory = ipc__read_text(&c, &i.rid);
     int rc = 0;
     if (!memory)

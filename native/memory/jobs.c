@@ -48,13 +48,7 @@ static int job_selftest(mem_job *j, err *e)
 }
 
 const mem_job_entry MEM_JOBS[] = {
-    {"selftest", job_selftest},
-    {"method-code", job_method_code},
-    {"settings", job_settings},
-    {"threads", job_threads},
-    {"resolve", job_resolve},
-    {"frame-vars", job_frame_vars},
-    {"heap", job_heap},
-    {"heap-object", job_heap_object},
-    {NULL, NULL},
+    {"selftest", job_selftest}, {"method-code", job_method_code}, {"settings", job_settings},
+    {"threads", job_threads},   {"resolve", job_resolve},         {"frame-vars", job_frame_vars},
+    {"heap", job_heap},         {"heap-object", job_heap_object}, {NULL, NULL},
 };
