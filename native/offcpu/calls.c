@@ -11,19 +11,20 @@
     X(poll)                                                                                                            \
     X(select)                                                                                                          \
     X(pselect6)                                                                                                        \
-    X(ppoll) X(readv) X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) X(preadv2) X(pwritev2) X(futex)            \
-        X(nanosleep) X(clock_nanosleep) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2) X(accept) X(accept4) X(connect)   \
-            X(recvfrom) X(recvmsg) X(recvmmsg) X(sendto) X(sendmsg) X(sendmmsg) X(wait4) X(waitid) X(pause)            \
-                X(rt_sigtimedwait) X(rt_sigsuspend) X(sched_yield) X(fsync) X(fdatasync) X(sync_file_range) X(msync)   \
-                    X(mmap) X(munmap) X(mprotect) X(madvise) X(mremap) X(brk) X(open) X(openat) X(openat2) X(close)    \
-                        X(stat) X(fstat) X(lstat) X(newfstatat) X(statx) X(access) X(faccessat) X(getdents64) X(flock) \
-                            X(fcntl) X(fallocate) X(ftruncate) X(rename) X(unlink) X(unlinkat) X(mkdir) X(ioctl)       \
-                                X(sendfile) X(splice) X(copy_file_range) X(clone) X(clone3) X(fork) X(vfork) X(execve) \
-                                    X(exit) X(exit_group) X(kill) X(tgkill) X(rt_sigaction) X(rt_sigprocmask)          \
-                                        X(rt_sigreturn) X(membarrier) X(io_uring_enter) X(io_getevents) X(io_submit)   \
-                                            X(semop) X(semtimedop) X(msgrcv) X(msgsnd) X(mq_timedreceive)              \
-                                                X(mq_timedsend) X(process_vm_readv) X(getrandom) X(sched_setaffinity)  \
-                                                    X(ptrace) X(timerfd_settime) X(eventfd2) X(socket) X(shutdown)     \
+    X(ppoll)                                                                                                           \
+    X(readv) X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) X(preadv2) X(pwritev2) X(futex) X(nanosleep)        \
+        X(clock_nanosleep) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2) X(accept) X(accept4) X(connect) X(recvfrom)    \
+            X(recvmsg) X(recvmmsg) X(sendto) X(sendmsg) X(sendmmsg) X(wait4) X(waitid) X(pause) X(rt_sigtimedwait)     \
+                X(rt_sigsuspend) X(sched_yield) X(fsync) X(fdatasync) X(sync_file_range) X(msync) X(mmap) X(munmap)    \
+                    X(mprotect) X(madvise) X(mremap) X(brk) X(open) X(openat) X(openat2) X(close) X(stat) X(fstat)     \
+                        X(lstat) X(newfstatat) X(statx) X(access) X(faccessat) X(getdents64) X(flock) X(fcntl)         \
+                            X(fallocate) X(ftruncate) X(rename) X(unlink) X(unlinkat) X(mkdir) X(ioctl) X(sendfile)    \
+                                X(splice) X(copy_file_range) X(clone) X(clone3) X(fork) X(vfork) X(execve) X(exit)     \
+                                    X(exit_group) X(kill) X(tgkill) X(rt_sigaction) X(rt_sigprocmask) X(rt_sigreturn)  \
+                                        X(membarrier) X(io_uring_enter) X(io_getevents) X(io_submit) X(semop)          \
+                                            X(semtimedop) X(msgrcv) X(msgsnd) X(mq_timedreceive) X(mq_timedsend)       \
+                                                X(process_vm_readv) X(getrandom) X(sched_setaffinity) X(ptrace)        \
+                                                    X(timerfd_settime) X(eventfd2) X(socket) X(shutdown)               \
                                                         X(restart_syscall) X(lseek) X(pipe2) X(dup3) X(setsockopt)     \
                                                             X(getsockopt) X(prctl)
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -441,9 +442,12 @@ static void add_standing(oc_capture *c)
 
 int oc_run(oc_capture *c, int64_t until_ns, err *e)
 {
+    int was = getpriority(PRIO_PROCESS, (id_t)gettid()); /* on Linux of this thread alone */
     c->begin_ns = mono_ns();
     c->ran = true;
+    bool raised = was > OC_NICE && setpriority(PRIO_PROCESS, (id_t)gettid(), OC_NICE) == 0;
     int rc = perf_run(c->perf, until_ns, on_record, c, e);
+    if (raised) (void)setpriority(PRIO_PROCESS, (id_t)gettid(), was);
     perf_stats st;
     perf_stats_of(c->perf, &st);
     if (!st.target_ended) add_standing(c);

@@ -185,7 +185,7 @@ bool sym_kallsyms_find(const sym_kallsyms *k, uint64_t address, slice *name, sli
         else
             high = mid;
     }
-    if (low == 0) return false;
+    if (low == 0 || !k->names.p) return false;
     while (low > 1 && all[low - 2].address == all[low - 1].address) /* aliases: the first of the file */
         low--;
     const char *text = (const char *)k->names.p + all[low - 1].name;
