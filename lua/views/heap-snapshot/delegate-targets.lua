@@ -9,4 +9,6 @@ local function sentence(rows)
     first.subscriberCount) or "There are no delegates."
 end
 
-return view { kind = "heap-snapshot", name = "delegate-targets", project = sections.view("delegate-targets", "includeDelegateTargets", sentence) }
+return view {
+  kind = "heap-snapshot", name = "delegate-targets", project = sections.view("delegate-targets", "includeDelegateTargets", sentence),
+}

@@ -1,0 +1,29 @@
+-- SPDX-License-Identifier: MIT
+local config = require("lunette.config")
+local scopes = require("lunette.scopes")
+local sensitive = require("lunette.sensitive")
+
+local function caller(...) return { principal = scopes.principal("spec", { ... }) } end
+
+describe("lunette.sensitive #unit", function()
+  local before = config.current()
+  after_each(function() config.use(before) end)
+
+  it("wants both the flag and the literal scope", function()
+    assert.is_false(sensitive.unlocked(caller("heap-read", "sensitive-heap-read"), false))
+    assert.is_false(sensitive.unlocked(caller("heap-read", "root"), true))
+    assert.is_true(sensitive.unlocked(caller("heap-read", "sensitive-heap-read"), true))
+  end)
+
+  it("lets the operator's legacy switch stand for the scope, never for the flag", function()
+    config.use(config.load { environ = { Diagnostics__AllowSensitiveHeapValues = "true" } })
+    assert.is_true(sensitive.unlocked(caller("heap-read"), true))
+    assert.is_false(sensitive.unlocked(caller("heap-read"), false))
+  end)
+
+  it("shows a placeholder, or the value without its secrets", function()
+    assert.equal("<redacted:metadata-only>", sensitive.shown("Password=hunter2", false))
+    assert.equal("Server=db;Password=<redacted:sensitive>", sensitive.shown("Server=db;Password=hunter2", true))
+    assert.equal(7, sensitive.shown(7, false))
+  end)
+end)
