@@ -219,6 +219,28 @@ local function native_aot(skip)
   h.ok(alive(target), "it lives")
 end
 
+--- One that was started so that it can: with a createdump beside it, and told that it may have to.
+local function native_aot_prepared(skip)
+  local donor <close> = target_of(skip, "net10.0")
+  local createdump
+  for _, path in ipairs(h.ok(require("lunette.proc").maps(donor.pid)).files) do
+    local folder = path:match("^(.*)/libcoreclr%.so$")
+    createdump = folder and folder .. "/createdump" or createdump
+  end
+  local built, why = h.build_target("aot")
+  if not built then skip(why) end
+  if not createdump or not h.fs.stat(createdump) then skip("the runtime has no createdump beside it") end
+  local folder = h.scratch()
+  run("cp", h.targets .. "/aot/lunette-target", createdump, folder)
+  local target <close> = h.start({ folder .. "/lunette-target", "idle" }, "prepared", { DOTNET_DbgEnableMiniDump = "1" })
+  local server <close> = server_with(h.scratch() .. "/artifacts")
+  local envelope = h.ok(server:call("collect_process_dump", { processId = target.pid, confirm = true }))
+  h.eq({ "NotSupported", "Full" }, { envelope.error and envelope.error.kind, envelope.hints[1].suggestedArguments.dumpType }, "full only")
+  local dump = h.ok(server:call("collect_process_dump", { processId = target.pid, dumpType = "Full", confirm = true })).data.dump
+  h.ok(run("readelf", "-h", dump.filePath).stdout:find("CORE", 1, true), "a core file")
+  h.ok(alive(target), "it runs on")
+end
+
 local function scopes(skip)
   local target <close> = target_of(skip, "net10.0")
   local root = h.scratch() .. "/artifacts"
@@ -474,6 +496,7 @@ return {
   { "paths that leave the artifact root", paths_that_leave },
   { "another user, another file system", elsewhere },
   { "NativeAOT", native_aot },
+  { "NativeAOT that was started so that it can", native_aot_prepared },
   { "scopes", scopes },
   { "pieces make up the whole", pieces },
   { "modules of a live process", modules },
