@@ -49,14 +49,14 @@ end
 local function managed(frame, methods)
   local method = methods[frame[4] + 1]
   return {
-    kind = "managed", ip = frame[2], sp = frame[3], name = method and method.name or "<unknown>", method = method, il = frame[5],
+    kind = "managed", ip = frame[2], name = method and method.name or "<unknown>", method = method, il = frame[5],
   }
 end
 
 local function runtime(frame, methods)
   local method = methods[frame[4] + 1]
   return {
-    kind = "runtime", ip = frame[2], sp = frame[3], name = method and method.name or ("[%s]"):format(frame[5] or "Frame"), method = method,
+    kind = "runtime", ip = frame[2], name = method and method.name or ("[%s]"):format(frame[5] or "Frame"), method = method,
   }
 end
 
@@ -65,19 +65,26 @@ local function native(frame, modules)
   local module = modules[frame[4] + 1]
   local name = module and ("%s+%s"):format(base(module.path) or module.path, frame[5]) or ("<unmapped-or-not-captured %s>"):format(frame[2])
   return {
-    kind = "native", ip = frame[2], sp = frame[3], name = name, rva = module and frame[5] or nil, native_module = module,
+    kind = "native", ip = frame[2], name = name, rva = module and frame[5] or nil, native_module = module,
     address_kind = module and "module" or "unmapped-or-not-captured",
   }
 end
 
+-- Frames at one place are one table for all threads; where each stack pointer stood is beside, in `sps`.
 local function frames_of(list, methods, facts)
-  local frames = {}
+  local frames, sps, known = {}, {}, facts.known_frames
   for i, frame in ipairs(list or {}) do
     local kind = frame[1]
-    frames[i] = kind == "managed" and managed(frame, methods) or kind == "runtime" and runtime(frame, methods)
-      or native(frame, facts.nativeModules)
+    local key = kind .. frame[2] .. ":" .. frame[4] .. (kind == "runtime" and frame[5] or "")
+    local found = known[key]
+    if not found then
+      found = kind == "managed" and managed(frame, methods) or kind == "runtime" and runtime(frame, methods)
+        or native(frame, facts.nativeModules)
+      known[key] = found
+    end
+    frames[i], sps[i] = found, numbers.parse_address(frame[3])
   end
-  return frames
+  return frames, sps
 end
 
 -- ---- threads ----------------------------------------------------------------------------------------------------------------------
@@ -120,9 +127,9 @@ local function thread_of(given, facts, methods, names)
     gc = given.gc, cooperative = given.cooperative, name = task.name, task_state = task.state, cpu_ns = task.cpuNs,
     alive = flags & (FLAGS.dead | FLAGS.reported_dead | FLAGS.unstarted) == 0 and given.osId ~= 0,
     background = flags & FLAGS.background ~= 0, pool_worker = flags & FLAGS.pool ~= 0, stack_end = given["end"],
-    frames = frames_of(given.frames, methods, facts), key = given.id,
-    silent_wait = flags & FLAGS.waits ~= 0 or task.state == "S",
+    key = given.id, silent_wait = flags & FLAGS.waits ~= 0 or task.state == "S",
   }
+  thread.frames, thread.sps = frames_of(given.frames, methods, facts)
   thread.exception_type = given.exception and facts.types[given.exception.type + 1] or nil
   thread.refs, thread.waits_on = references(given, facts)
   thread.state = state_of(thread, flags)
@@ -132,12 +139,12 @@ end
 
 -- A thread without a managed one, of a program that has none (NativeAOT): the label is by the kernel's word.
 local function native_thread(given, facts)
-  local frames = frames_of(given.frames, {}, facts)
+  local frames, sps = frames_of(given.frames, {}, facts)
   local reason = (facts.reasons or {})[given.tid] or given.state and native_code.reason { state = given.state }
   return {
-    id = given.osId, os_id = given.osId, address = "0x0", flags = 0, lock_count = 0, alive = true, background = false, frames = frames,
-    name = given.name, state = given.state or "?", reason = reason, key = given.osId, stack_end = given["end"], native = true, refs = {},
-    waits_on = {},
+    id = given.osId, os_id = given.osId, address = "0x0", flags = 0, lock_count = 0, alive = true, background = false,
+    frames = frames, sps = sps, name = given.name, state = given.state or "?", reason = reason, key = given.osId,
+    stack_end = given["end"], native = true, refs = {}, waits_on = {},
   }
 end
 
@@ -195,11 +202,13 @@ local function file_of(module, live)
 end
 
 local function lines(ctx, artifact, args, live)
-  local requests, frames, index = {}, {}, {}
+  local requests, frames, index, seen = {}, {}, {}, {}
   for _, thread in ipairs(artifact.threads) do
     for _, frame in ipairs(thread.frames) do
       local m = frame.method
-      if frame.il and m and m.module and m.module.path and m.token ~= 0 then
+      local is_new = not seen[frame]
+      seen[frame] = true
+      if is_new and frame.il and m and m.module and m.module.path and m.token ~= 0 then
         local key = m.address .. ":" .. frame.il
         if not index[key] and #requests < MAX_LINES then
           requests[#requests + 1] = { path = file_of(m.module, live), mvid = m.module.mvid, token = m.token, il_offset = frame.il }
@@ -268,6 +277,7 @@ function M.artifact(facts)
     n_native = #(facts.nativeThreads or {}),
   }
   local methods = methods_of(facts)
+  facts.known_frames = {}
   for _, given in ipairs(facts.threads or {}) do
     local thread = thread_of(given, facts, methods, names)
     artifact.threads[#artifact.threads + 1] = thread

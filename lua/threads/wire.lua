@@ -31,7 +31,7 @@ function M.name(frame)
 end
 
 --- A frame. `whole`: with its identity.
-function M.frame(frame, whole)
+function M.frame(frame, whole, sp)
   local method = frame.method
   local module = method and method.module
   local id
@@ -44,7 +44,8 @@ function M.frame(frame, whole)
     kind = KINDS[frame.kind] or "Unknown", displayName = M.name(frame), typeFullName = method and method.type or nil,
     moduleName = module and module.path and module.path:match("[^/]+$") or frame.native_module and frame.native_module.path:match("[^/]+$")
       or nil,
-    instructionPointer = frame.ip, stackPointer = frame.sp, identity = id, addressKind = frame.address_kind, rva = frame.rva,
+    instructionPointer = frame.ip, stackPointer = sp and numbers.address(sp) or frame.sp,
+    identity = id, addressKind = frame.address_kind, rva = frame.rva,
     buildId = frame.native_module and frame.native_module.buildId ~= "" and frame.native_module.buildId or nil,
   }, FRAME)
 end
@@ -52,7 +53,7 @@ end
 --- A thread with at most `max` frames.
 function M.thread(thread, max, whole)
   local frames = json.array({})
-  for i = 1, math.min(max or #thread.frames, #thread.frames) do frames[i] = M.frame(thread.frames[i], whole) end
+  for i = 1, math.min(max or #thread.frames, #thread.frames) do frames[i] = M.frame(thread.frames[i], whole, thread.sps[i]) end
   return setmetatable({
     managedThreadId = thread.id, osThreadId = thread.os_id, address = thread.address, state = thread.state, isAlive = thread.alive,
     isBackground = thread.background or false, isFinalizer = thread.finalizer or false, isGc = thread.gc or false,

@@ -184,25 +184,30 @@ static void write_frames(snap *s, uint32_t os_id, const mem_thread *th)
     uint32_t k =
         s->space && th && th->stopped ? snap_native(s, th->tid, s->native_frames, SNAP_NATIVE_MAX, &native_end) : 0;
     bool cut = false;
+    /* Very many threads: what is kept of all stacks together has a limit. */
+    uint32_t max =
+        s->frames_written < SNAP_FRAMES_ALL || s->max_frames < SNAP_FRAMES_THEN ? s->max_frames : SNAP_FRAMES_THEN;
+    if (max < s->max_frames) s->stacks_cut++;
     jsonw_key_lit(w, "frames");
     jsonw_array(w);
     for (uint32_t i = 0; i <= n; i++) {
         const stack_frame *f = i < n ? &s->frames[i] : NULL;
         for (; at < k && (!f || s->native_frames[at].sp < f->sp); at++) {
-            if (kept == s->max_frames) cut = true;
-            if (kept < s->max_frames) {
+            if (kept == max) cut = true;
+            if (kept < max) {
                 snap_write_native(s, &s->native_frames[at]);
                 kept++;
             }
         }
         if (!f || (f->kind == STACK_RUNTIME && !f->method && !s->runtime)) continue;
-        if (kept == s->max_frames) cut = true;
-        if (kept >= s->max_frames) continue;
+        if (kept == max) cut = true;
+        if (kept >= max) continue;
         write_frame(s, f, managed == 0 && f->kind == STACK_MANAGED && i == 0);
         managed += f->kind == STACK_MANAGED;
         kept++;
     }
     jsonw_end_array(w);
+    s->frames_written += kept;
     key_str(w, "end", cut ? "cut" : end_name(end));
     if (s->space && s->native) key_str(w, "nativeEnd", uw_end_name(native_end));
     if (s->d && n > 0) snap_refs(s, os_id, s->frames, n);
@@ -434,6 +439,14 @@ static void write_notes(snap *s)
     for (size_t i = 0; mem_note(s->t, i); i++)
         jsonw_cstr(w, mem_note(s->t, i));
     if (s->blocks_cut) jsonw_cstr(w, "not all sync blocks were looked at: locks may be missing");
+    if (s->stacks_cut > 0) {
+        buf b;
+        buf_init(&b, 0);
+        buf_printf(&b, "of %u stacks only %u frames are kept: there are very many threads", s->stacks_cut,
+                   SNAP_FRAMES_THEN);
+        jsonw_str(w, buf_view(&b));
+        buf_fini(&b);
+    }
     if (s->refs_skipped > 0) {
         buf b;
         buf_init(&b, 0);

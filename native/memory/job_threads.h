@@ -14,6 +14,8 @@
 #define SNAP_LOCKS_MAX   20000u
 #define SNAP_FRAMES_MAX  512u
 #define SNAP_NATIVE_MAX  512u
+#define SNAP_FRAMES_ALL  150000u /* kept of all stacks; then SNAP_FRAMES_THEN of each further one */
+#define SNAP_FRAMES_THEN 8u
 
 typedef struct snap_method {
     dac_addr address, module;
@@ -54,7 +56,7 @@ typedef struct snap {
     uw_frame *native_frames;
     stack_frame *frames;
     jsonw *w;
-    uint32_t refs_failed, refs_skipped;
+    uint32_t refs_failed, refs_skipped, frames_written, stacks_cut;
     bool blocks_cut;
 } snap;
 

@@ -47,7 +47,7 @@ local function row(group, all, frames)
   for i = 1, math.min(SAMPLES, #group.threads) do
     samples[i] = { managedThreadId = group.threads[i].id, osThreadId = group.threads[i].os_id }
   end
-  for i = 1, math.min(frames, #first.frames) do shown[i] = wire.frame(first.frames[i], false) end
+  for i = 1, math.min(frames, #first.frames) do shown[i] = wire.frame(first.frames[i], false, first.sps[i]) end
   return setmetatable({
     signatureHash = group.hash, threadCount = #group.threads, threadPercentage = #group.threads / all, sampleThreads = samples,
     canonicalFrames = shown, inferredWaitReason = first.reason,
