@@ -130,8 +130,10 @@ static void read_stacks(heap *h, int64_t deadline_ns)
             continue;
         }
         for (size_t k = 0; k < n; k++)
-            add_root(h, GRAPH_ROOT_STACK, (v[k].flags & 1 ? GRAPH_INTERIOR : 0) | (v[k].flags & 2 ? GRAPH_PINNED : 0),
-                     v[k].address, v[k].object, th.managed_id);
+            if (heap_region_of(h, v[k].object)) /* else a reference into a stack or to what is static */
+                add_root(h, GRAPH_ROOT_STACK,
+                         (v[k].flags & 1 ? GRAPH_INTERIOR : 0) | (v[k].flags & 2 ? GRAPH_PINNED : 0), v[k].address,
+                         v[k].object, th.managed_id);
         free(v);
     }
     if (h->facts.threads_unread)
