@@ -14,7 +14,7 @@
 #include "kernel/kernel.h"
 #include "kernel/kn_internal.h"
 
-enum { BREAKPOINTS = 4, GROUP_BYTES = 64, LINE_BYTES = 1024 };
+enum { BREAKPOINTS = 4, GROUP_BYTES = 64, LINE_BYTES = 1024, NAME_MAX_BYTES = 127 };
 
 struct up_probes {
     int pid;
@@ -67,14 +67,20 @@ static bool is_alive(void *root, int pid, uint64_t start) { return start_of(root
 
 bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), void *arg, char *out, size_t size)
 {
-    char text[LINE_BYTES], name[128];
-    int pid, at = 0;
-    unsigned long long start;
-    if (!kn__copy(line, text, sizeof text)) return false;
-    if (sscanf(text, "%*[pr]:" UP_GROUP "_%d_%llu/%127[A-Za-z0-9_]%n", &pid, &start, name, &at) < 3 || !at)
-        return false;
-    if (alive(arg, pid, start)) return false;
-    int n = snprintf(out, size, "-:" UP_GROUP "_%d_%llu/%s", pid, start, name);
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    char text[LINE_BYTES], *end;
+    if (!kn__copy(line, text, sizeof text) || (text[0] != 'p' && text[0] != 'r')) return false;
+    if (strncmp(text + 1, ":" UP_GROUP "_", strlen(":" UP_GROUP "_")) != 0) return false;
+    const char *at = text + 1 + strlen(":" UP_GROUP "_");
+    long pid = strtol(at, &end, 10);
+    if (end == at || *end != '_' || pid <= 0 || pid > INT32_MAX) return false;
+    at = end + 1;
+    unsigned long long start = strtoull(at, &end, 10);
+    if (end == at || *end != '/') return false;
+    size_t name = strspn(end + 1, letters);
+    if (name == 0 || name > NAME_MAX_BYTES) return false;
+    if (alive(arg, (int)pid, start)) return false;
+    int n = snprintf(out, size, "-:" UP_GROUP "_%ld_%llu/%.*s", pid, start, (int)name, end + 1);
     return n > 0 && (size_t)n < size;
 }
 

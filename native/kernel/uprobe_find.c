@@ -51,21 +51,23 @@ static bool is_allocator(slice name)
 static void take_map(void *arg, slice line)
 {
     search *s = arg;
-    unsigned long start, end, offset, inode;
-    unsigned major, minor;
-    char perms[8], text[KN_LINE_MAX + 1];
-    int at = 0;
-    if (!kn__copy(line, text, sizeof text)) return;
-    if (sscanf(text, "%lx-%lx %7s %lx %x:%x %lu %n", &start, &end, perms, &offset, &major, &minor, &inode, &at) < 7)
-        return;
-    if (!at || text[at] != '/' || !strchr(perms, 'x') || s->n == UP_LIBRARIES_MAX) return;
-    slice path = slice_str(text + at), name = base_name(path);
+    uint64_t start, end, offset, inode;
+    slice range = kn__word(&line), perms = kn__word(&line), at = kn__word(&line);
+    (void)kn__word(&line); /* the device */
+    slice ino = kn__word(&line), path = kn__trim(line);
+    const uint8_t *dash = memchr(range.p, '-', range.n);
+    if (!dash || !kn__hex(slice_of(range.p, (size_t)(dash - range.p)), &start) || !kn__hex(at, &offset)) return;
+    if (!kn__hex(slice_of(dash + 1, range.n - (size_t)(dash + 1 - range.p)), &end) || !kn__u64(ino, &inode)) return;
+    if (path.n == 0 || path.p[0] != '/' || !kn__has(perms, "x") || s->n == UP_LIBRARIES_MAX) return;
+    slice name = base_name(path);
     if (!is_c_library(name) && !is_allocator(name)) return;
     library *l = &s->libraries[s->n];
     struct stat st;
-    int n = snprintf(l->path, sizeof l->path, "/proc/%d/root%s", s->pid, text + at);
+    int n = snprintf(l->path, sizeof l->path, "/proc/%d/root%.*s", s->pid, (int)path.n, (const char *)path.p);
     bool same = n > 0 && (size_t)n < sizeof l->path && stat(l->path, &st) == 0 && st.st_ino == inode;
-    if (!same) snprintf(l->path, sizeof l->path, "/proc/%d/map_files/%lx-%lx", s->pid, start, end);
+    if (!same)
+        snprintf(l->path, sizeof l->path, "/proc/%d/map_files/%llx-%llx", s->pid, (unsigned long long)start,
+                 (unsigned long long)end);
     (void)kn__copy(name, l->name, sizeof l->name);
     l->start = start;
     l->file_offset = offset;

@@ -12,7 +12,8 @@
     X(select)                                                                                                          \
     X(pselect6)                                                                                                        \
     X(ppoll)                                                                                                           \
-    X(readv) X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) X(preadv2) X(pwritev2) X(futex) X(nanosleep)        \
+    X(readv)                                                                                                           \
+    X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) X(preadv2) X(pwritev2) X(futex) X(nanosleep)                 \
         X(clock_nanosleep) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2) X(accept) X(accept4) X(connect) X(recvfrom)    \
             X(recvmsg) X(recvmmsg) X(sendto) X(sendmsg) X(sendmmsg) X(wait4) X(waitid) X(pause) X(rt_sigtimedwait)     \
                 X(rt_sigsuspend) X(sched_yield) X(fsync) X(fdatasync) X(sync_file_range) X(msync) X(mmap) X(munmap)    \

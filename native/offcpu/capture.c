@@ -395,13 +395,19 @@ static uint32_t walk_standing(oc_capture *c, uw_regs regs, uw_frame *out, uw_end
 static uint32_t standing_user(oc_capture *c, int tid, buf *text, uint64_t *out, oc_place *at)
 {
     uint64_t v[8];
-    int nr;
     uw_frame frames[OC_FRAMES_MAX];
     uw_end end;
     if (!read_task(c, tid, "syscall", text) || !buf_u8(text, 0)) return 0;
-    if (sscanf((const char *)text->p, "%d %lx %lx %lx %lx %lx %lx %lx %lx", &nr, &v[0], &v[1], &v[2], &v[3], &v[4],
-               &v[5], &v[6], &v[7]) != 9)
-        return 0;
+    const char *p = (const char *)text->p;
+    char *end_of;
+    long nr = strtol(p, &end_of, 10); /* "running" is no number */
+    bool ok = end_of != p;
+    for (int i = 0; ok && i < 8; i++) {
+        p = end_of;
+        v[i] = strtoull(p, &end_of, 16);
+        ok = end_of != p;
+    }
+    if (!ok) return 0;
     uw_regs regs = {.known = 1u << UW_RSP | 1u << UW_RIP};
     regs.r[UW_RSP] = v[6];
     regs.r[UW_RIP] = v[7];
