@@ -324,7 +324,7 @@ static void explain(const run *r, err *e)
         (void)err_set(e, ERR_INTERNAL, "the worker (%s) crashed (%s) while it was %s", r->job, strsignal(r->signo), at);
     else
         (void)err_set(e, ERR_INTERNAL, "the worker (%s) ended with code %d and said nothing", r->job, r->code);
-    err_hint(e, "the process that it looked at runs on: the kernel resumes what a dead worker held");
+    err_hint(e, "nothing is left behind: the kernel resumes a process that a dead worker held");
 }
 
 static int push_result(lua_State *L, future *f, void *arg)

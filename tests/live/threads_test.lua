@@ -381,6 +381,15 @@ local function small_dump(skip)
   h.ok(envelope.summary:find("LocksNotCaptured", 1, true), "it says what a small dump lacks: " .. envelope.summary)
   local _, found = view(server, data.handle, "deadlocks")
   h.ok(found.summary:find("^Not known"), found.summary)
+  -- cut short, and damaged: an error or an answer, and the server goes on
+  local script = ("cd %s && head -c $(($(stat -c %%s core) / 2)) core > half && cp core bad && "):format(core:match("^(.*)/"))
+    .. "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of=bad bs=4096 count=20 seek=$((i * 100)) conv=notrunc; done"
+  h.eq(0, assert(h.loop.exec { argv = { "sh", "-c", script }, timeout_ms = 60000 }).code, "copies")
+  for _, name in ipairs { "half", "bad" } do
+    envelope = acknowledged(server, "collect_thread_snapshot", { dumpFilePath = name })
+    h.ok(envelope.error or envelope.data, name)
+  end
+  h.eq(nil, acknowledged(server, "collect_thread_snapshot", { dumpFilePath = "core" }).error, "the server goes on")
 end
 
 local function both_sources(skip)
