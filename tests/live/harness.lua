@@ -320,7 +320,7 @@ function Server:request(method, params, options)
   }
   local name = params.name or params.uri or params.taskId
   if name then table.move({ "-H", "Mcp-Name: " .. name }, 1, 2, #argv + 1, argv) end
-  local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or CALL_MS, max_output = 64 * 1024 * 1024 }
+  local done, err = loop.exec { argv = argv, stdin = body, timeout_ms = options.timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
   if not done then return nil, err end
   if done.code ~= 0 then return nil, { message = ("curl ended with %s: %s"):format(tostring(done.code), done.stderr) } end
   local messages = done.stdout:sub(1, 1) == "{" and { assert(json.decode(done.stdout)) } or sse_messages(done.stdout)
