@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- walk: the heap of a live process or of a core dump, walked by a worker process: a live one stands only while its heap is copied.
+local errors = require("lunette.errors")
 local graph = require("lunette.graph")
 local heap = require("lunette.heap")
+local hints = require("lunette.hints")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local worker = require("lunette.worker")
@@ -57,6 +59,15 @@ local function run(ctx, args, options)
   return second, why, err
 end
 
+-- What would take too long or too much memory is refused with the figures: other ways take neither.
+local function refused(err, pid)
+  if err.kind ~= "LimitExceeded" then return err end
+  return errors.not_supported(err.message, {
+    hints.new("inspect_heap", "Take a snapshot by the runtime's own events.", { source = "gcdump", processId = pid }, "high"),
+    hints.new("collect_process_dump", "Write a dump, and open it with source=dump.", { processId = pid, dumpType = "WithHeap" }),
+  })
+end
+
 --- Walks a heap. What it gives is completed by heap.artifact.
 ---@param ctx table
 ---@param what { process: TargetProcess?, path: string?, retention: boolean, statics: boolean, delegates: boolean, strings: boolean }
@@ -67,7 +78,7 @@ function M.walk(ctx, what)
   options.timeout_ms, options.message = M.TIMEOUT_MS, "Walking the heap"
   local began, started_unix_ms = loop.now_ns(), loop.unix_ms()
   local result <close>, err, again = run(ctx, args, options)
-  if not result then return nil, err end
+  if not result then return nil, refused(err, args.pid) end
   local text
   text, err = heap.details(result)
   if not text then return nil, err end

@@ -224,7 +224,7 @@ static int estimate(heap *h, err *e)
     int rc = heap__layout(h, e);
     if (rc < 0) return rc;
     size_t bytes = copy_bytes(h);
-    uint64_t limit = memory_to_spend(h);
+    uint64_t limit = h->o.memory = memory_to_spend(h);
     tell(h, "making room for a copy");
     if (bytes > limit) return refuse_memory(bytes, limit, e);
     rc = make_room(h, bytes, e);
@@ -268,8 +268,7 @@ static int stop_and_read(heap *h, bool last, err *e)
     dac_flush(h->d);
     rc = heap__layout(h, e);
     if (rc == 0 && h->facts.gc_at_work && !last) rc = 1;
-    if (rc == 0 && copy_bytes(h) > h->copy_size + (h->copy_size >> 1))
-        rc = refuse_memory(copy_bytes(h), h->copy_size, e);
+    if (rc == 0 && copy_bytes(h) > h->o.memory) rc = refuse_memory(copy_bytes(h), h->o.memory, e);
     int64_t t0 = mono_ns();
     if (rc == 0) rc = copy_heap(h, e);
     int64_t t1 = mono_ns();
