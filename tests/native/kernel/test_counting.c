@@ -56,8 +56,7 @@ static void *work(void *arg)
     touch_pages();
     for (int i = 0; i < NAPS; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    int64_t end = mono_ns() + 30000000;
-    while (mono_ns() < end) {
+    while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < 30000000) {
     }
     return arg;
 }
@@ -77,7 +76,8 @@ static void our_own_work_is_counted(void **state)
     assert_int_equal(n.uncounted, 0);
     assert_true(n.elapsed_ns > 70000000);
     const kn_count *faults = &n.by[KN_METRIC_MINOR_FAULTS], *clock = &n.by[KN_METRIC_TASK_CLOCK];
-    assert_true(faults->source != KN_COUNT_NONE && faults->value >= PAGES && faults->value < PAGES + 400);
+    assert_true(faults->source != KN_COUNT_NONE && faults->value >= PAGES &&
+                faults->value < 20 * PAGES); /* a sanitizer has its own */
     assert_true(clock->source != KN_COUNT_NONE && clock->value >= 20e6);
     const kn_count *switches = &n.by[KN_METRIC_CONTEXT_SWITCHES];
     if (switches->source == KN_COUNT_PERF) assert_true(switches->value >= NAPS);
