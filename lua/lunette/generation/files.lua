@@ -117,13 +117,15 @@ local function give_modules(path, box, env)
   end
 end
 
+local HELPERS <const> = { collectors = true, views = true, signals = true, samplers = true, heap = true, threads = true }
+
 --- The product's own helper that is asked for ("collectors.gc.snapshot"), as a path; nil for any other name. It runs in the box of who
 --- asks, so it can do no more than that.
 ---@param name string
 ---@return string?
 function M.helper(name)
   local room = name:match("^(%l+)%.[%w_.+-]+$")
-  if room ~= "collectors" and room ~= "views" and room ~= "signals" and room ~= "samplers" then return nil end
+  if not HELPERS[room] then return nil end
   local path = ("%s/lua/%s.lua"):format(sys.home, (name:gsub("%.", "/")))
   return fs.stat(path) and path or nil
 end

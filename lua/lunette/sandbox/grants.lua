@@ -50,6 +50,7 @@ M.MODULES = {
   ["lunette.readiness"] = all("attach cpu_efficiency facts native_alloc native_lock off_cpu os_cpu perf", COUNTERS),
   ["lunette.rules.index"] = all("hints", FREE),
   ["lunette.safety"] = all("descriptor rank max refused", FREE),
+  ["lunette.sensitive"] = all("LEGACY PLACEHOLDER SCOPE shown unlocked", FREE), -- it asks the caller's own rights
   ["lunette.signal"] = all("find stands_out of_capture", FREE),
   ["lunette.source_gate"] = all("ALL ALLOWED EXTRA LEGACY SCOPE UNSAFE_LEVEL check decide enable forces_work warn", FREE),
   ["lunette.thresholds"] = all("of", FREE),

@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- heap-snapshot/object: one object, field by field, read again where the heap came from. Values are shown only to whoever may see them.
+local lazy = require("lunette.lazy")
 local artifacts = require("heap.artifact")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
 local numbers = require("lunette.numbers")
 local sensitive = require("lunette.sensitive")
 local view = require("lunette.view")
-local walk = require("heap.walk")
+local walk = lazy("heap.walk")
 local wire = require("heap.wire")
 
 local ORDER <const> = { __order = {

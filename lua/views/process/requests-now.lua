@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- requests-now: which ASP.NET Core requests hang right now, and what the threads on which they began are doing: a short window of events,
 -- then one snapshot of all stacks.
+local lazy = require("lunette.lazy")
 local collect = require("collectors.requests.collect")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
@@ -8,7 +9,7 @@ local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local process = require("lunette.process")
 local web_paths = require("collectors.web_paths")
-local worker = require("lunette.worker")
+local worker = lazy("lunette.worker")
 
 local M = {}
 

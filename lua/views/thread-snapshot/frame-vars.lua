@@ -1,15 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- thread-snapshot/frame-vars: the object references in the frames of one managed thread, asked of the process (or dump) once more. Text of
 -- strings and the exception's message need both: the argument, and the literal scope or the operator's switch.
+local lazy = require("lunette.lazy")
 local answer = require("threads.answer")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
 local names = require("threads.names")
 local sensitive = require("lunette.sensitive")
-local source = require("threads.source")
+local source = lazy("threads.source")
 local view = require("lunette.view")
 local wire = require("threads.wire")
-local worker = require("lunette.worker")
+local worker = lazy("lunette.worker")
 
 local HIDDEN <const> = "Values are hidden: they take includeSensitiveValues=true and the scope sensitive-heap-read, or the setting "
   .. "Diagnostics:AllowSensitiveHeapValues."

@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: MIT
 -- thread-snapshot/resolve-address: what lies at addresses, asked of the process (or dump) that the snapshot is of.
+local lazy = require("lunette.lazy")
 local answer = require("threads.answer")
 local errors = require("lunette.errors")
 local identity = require("samplers.identity")
 local json = require("lunette.json")
 local names = require("threads.names")
 local numbers = require("lunette.numbers")
-local source = require("threads.source")
+local source = lazy("threads.source")
 local view = require("lunette.view")
-local worker = require("lunette.worker")
+local worker = lazy("lunette.worker")
 
 local MAX <const> = 64
 local ORDER <const> = { __order = { "address", "kind", "display", "module", "rva", "buildId", "method" } }

@@ -17,7 +17,8 @@ local done = loop.spawn(function()
   local source <close> = events.open { pid = pid, tap = builder, providers = names, rundown = false, buffer_mb = 256 }
   if source then
     local told <close> = events.open {
-      pid = pid, tap = builder:names(), providers = { { name = runtime, keywords = 0, level = 1 } }, rundown = profile.RUNDOWN, buffer_mb = 256,
+      pid = pid, tap = builder:names(), providers = { { name = runtime, keywords = 0, level = 1 } }, rundown = profile.RUNDOWN,
+      buffer_mb = 256,
     }
     told:stop(30000)
   end

@@ -11,6 +11,14 @@ local sys = require("lunette.sys")
 -- What files of ours use beyond what a site is given, each a native privilege behind a scope or a part of the framework itself: why a
 -- site is not given it.
 local PRIVILEGED <const> = {
+  ["views/process/requests-now.lua lunette.worker"] = "attaches to a process by ptrace, or opens any file as a dump: each tool that does "
+    .. "it asks for the scopes of its own",
+  ["views/thread-snapshot/resolve-address.lua lunette.worker"] = "the same, a second time",
+  ["views/thread-snapshot/frame-vars.lua lunette.worker"] = "the same",
+  ["views/process/runtime-config.lua lunette.proc"] = "reads links, files and the environment of another process, behind the scope ptrace",
+  ["views/process/runtime-config.lua lunette.artifacts"] = "the same",
+  ["views/process/runtime-config.lua memory.settings"] = "the same: it attaches",
+  ["views/process/capabilities.lua dumps.able"] = "looks for the runtime's program that writes dumps among the files of another process",
   ["collectors/startup.lua lunette.launch"] = "starts programs with the rights of the server: critical, over stdio only, if the operator "
     .. "allows it",
   ["collectors/counters/trigger.lua lunette.captures"] = "takes dumps and heap walks, each behind the scope of its own tool",
