@@ -5,39 +5,122 @@
 
 #include "offcpu/result.h"
 
-#define CALLS(X)                                                                                                       \
-    X(read)                                                                                                            \
-    X(write)                                                                                                           \
-    X(poll)                                                                                                            \
-    X(select)                                                                                                          \
-    X(pselect6)                                                                                                        \
-    X(ppoll)                                                                                                           \
-    X(readv)                                                                                                           \
-    X(writev) X(pread64) X(pwrite64) X(preadv) X(pwritev) X(preadv2) X(pwritev2) X(futex) X(nanosleep)                 \
-        X(clock_nanosleep) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2) X(accept) X(accept4) X(connect) X(recvfrom)    \
-            X(recvmsg) X(recvmmsg) X(sendto) X(sendmsg) X(sendmmsg) X(wait4) X(waitid) X(pause) X(rt_sigtimedwait)     \
-                X(rt_sigsuspend) X(sched_yield) X(fsync) X(fdatasync) X(sync_file_range) X(msync) X(mmap) X(munmap)    \
-                    X(mprotect) X(madvise) X(mremap) X(brk) X(open) X(openat) X(openat2) X(close) X(stat) X(fstat)     \
-                        X(lstat) X(newfstatat) X(statx) X(access) X(faccessat) X(getdents64) X(flock) X(fcntl)         \
-                            X(fallocate) X(ftruncate) X(rename) X(unlink) X(unlinkat) X(mkdir) X(ioctl) X(sendfile)    \
-                                X(splice) X(copy_file_range) X(clone) X(clone3) X(fork) X(vfork) X(execve) X(exit)     \
-                                    X(exit_group) X(kill) X(tgkill) X(rt_sigaction) X(rt_sigprocmask) X(rt_sigreturn)  \
-                                        X(membarrier) X(io_uring_enter) X(io_getevents) X(io_submit) X(semop)          \
-                                            X(semtimedop) X(msgrcv) X(msgsnd) X(mq_timedreceive) X(mq_timedsend)       \
-                                                X(process_vm_readv) X(getrandom) X(sched_setaffinity) X(ptrace)        \
-                                                    X(timerfd_settime) X(eventfd2) X(socket) X(shutdown)               \
-                                                        X(restart_syscall) X(lseek) X(pipe2) X(dup3) X(setsockopt)     \
-                                                            X(getsockopt) X(prctl)
-
+#define CALL(name)                                                                                                     \
+    {                                                                                                                  \
+        SYS_##name, #name                                                                                              \
+    }
 static const struct {
     uint32_t nr;
     const char *name;
 } calls[] = {
-#define X(name) {SYS_##name, #name},
-    CALLS(X)
-#undef X
+    CALL(read),
+    CALL(write),
+    CALL(poll),
+    CALL(select),
+    CALL(pselect6),
+    CALL(ppoll),
+    CALL(readv),
+    CALL(writev),
+    CALL(pread64),
+    CALL(pwrite64),
+    CALL(preadv),
+    CALL(pwritev),
+    CALL(preadv2),
+    CALL(pwritev2),
+    CALL(futex),
+    CALL(nanosleep),
+    CALL(clock_nanosleep),
+    CALL(epoll_wait),
+    CALL(epoll_pwait),
+    CALL(epoll_pwait2),
+    CALL(accept),
+    CALL(accept4),
+    CALL(connect),
+    CALL(recvfrom),
+    CALL(recvmsg),
+    CALL(recvmmsg),
+    CALL(sendto),
+    CALL(sendmsg),
+    CALL(sendmmsg),
+    CALL(wait4),
+    CALL(waitid),
+    CALL(pause),
+    CALL(rt_sigtimedwait),
+    CALL(rt_sigsuspend),
+    CALL(sched_yield),
+    CALL(fsync),
+    CALL(fdatasync),
+    CALL(sync_file_range),
+    CALL(msync),
+    CALL(mmap),
+    CALL(munmap),
+    CALL(mprotect),
+    CALL(madvise),
+    CALL(mremap),
+    CALL(brk),
+    CALL(open),
+    CALL(openat),
+    CALL(openat2),
+    CALL(close),
+    CALL(stat),
+    CALL(fstat),
+    CALL(lstat),
+    CALL(newfstatat),
+    CALL(statx),
+    CALL(access),
+    CALL(faccessat),
+    CALL(getdents64),
+    CALL(flock),
+    CALL(fcntl),
+    CALL(fallocate),
+    CALL(ftruncate),
+    CALL(rename),
+    CALL(unlink),
+    CALL(unlinkat),
+    CALL(mkdir),
+    CALL(ioctl),
+    CALL(sendfile),
+    CALL(splice),
+    CALL(copy_file_range),
+    CALL(clone),
+    CALL(clone3),
+    CALL(fork),
+    CALL(vfork),
+    CALL(execve),
+    CALL(exit),
+    CALL(exit_group),
+    CALL(kill),
+    CALL(tgkill),
+    CALL(rt_sigaction),
+    CALL(rt_sigprocmask),
+    CALL(rt_sigreturn),
+    CALL(membarrier),
+    CALL(io_uring_enter),
+    CALL(io_getevents),
+    CALL(io_submit),
+    CALL(semop),
+    CALL(semtimedop),
+    CALL(msgrcv),
+    CALL(msgsnd),
+    CALL(mq_timedreceive),
+    CALL(mq_timedsend),
+    CALL(process_vm_readv),
+    CALL(getrandom),
+    CALL(sched_setaffinity),
+    CALL(ptrace),
+    CALL(timerfd_settime),
+    CALL(eventfd2),
+    CALL(socket),
+    CALL(shutdown),
+    CALL(restart_syscall),
+    CALL(lseek),
+    CALL(pipe2),
+    CALL(dup3),
+    CALL(setsockopt),
+    CALL(getsockopt),
+    CALL(prctl),
 #ifdef SYS_futex_waitv
-        {SYS_futex_waitv, "futex_waitv"},
+    CALL(futex_waitv),
 #endif
 };
 

@@ -61,7 +61,7 @@ static void a_function_is_found_by_its_name(void **state)
     if (!address || !dladdr(address, &info) || !strstr(info.dli_fname, "libc.so")) skip(); /* a sanitizer's */
     static const char *const names[] = {"malloc", "no_such_function", "calloc"};
     uint64_t offsets[3];
-    sym_elf *f;
+    sym_elf *f = NULL;
     uint8_t bytes[16];
     assert_int_equal(sym_elf_open(info.dli_fname, NULL, &f, NULL), 0);
     sym_elf_named(f, names, 3, offsets);
