@@ -11,6 +11,8 @@ local M = {}
 
 M.SUMMARY_BYTES = 16 * 1024 -- a default answer
 M.MAX_BYTES = 80 * 1024     -- any answer
+M.TWICE_BYTES = 1024 * 1024 -- of one that is told as text, too
+local ONCE <const> = "The answer has %d bytes: it is in structuredContent alone."
 local MAX_SIGNALS <const> = 8
 local MAX_BUCKETS <const> = 8
 local MIN_ROWS <const> = 3  -- of a list that is cut
@@ -158,11 +160,14 @@ function M.encode(envelope, limit, handle)
   return json.encode(envelope), envelope
 end
 
---- The MCP tool result of an envelope that was encoded.
+--- The MCP tool result of an envelope that was encoded. What is very large (a piece of a file) is there once only.
 ---@param body string
 ---@param is_error boolean
-function M.result(body, is_error)
-  return { content = json.array({ { type = "text", text = body } }), structuredContent = json.raw(body), isError = is_error or nil }
+---@param has_structured? boolean   the client knows structuredContent
+function M.result(body, is_error, has_structured)
+  local said = body
+  if has_structured and #body > M.TWICE_BYTES then said = json.encode { summary = ONCE:format(#body) } end
+  return { content = json.array({ { type = "text", text = said } }), structuredContent = json.raw(body), isError = is_error or nil }
 end
 
 return M

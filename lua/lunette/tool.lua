@@ -432,7 +432,8 @@ local function handle(name, ctx, raw, listed)
   local self = generation.current().tools[name] or listed
   local whole, body, is_error = self:invoke(ctx, raw)
   if not whole then return nil, body end
-  return envelope.result(body, is_error)
+  local has_structured = ctx.transport ~= "cli" and ctx.protocol ~= nil and ctx.protocol >= "2025-06-18"
+  return envelope.result(body, is_error, has_structured)
 end
 
 --- What the registry calls.

@@ -25,6 +25,29 @@ local PIECE <const> = { __order = {
 local ENTRY <const> = { __order = { "relativePath", "absolutePath", "sizeBytes", "lastModifiedUtc", "ageSeconds" } }
 local INVENTORY <const> = { __order = { "root", "count", "totalSizeBytes", "artifacts" } }
 
+local LARGE <const> = 2 * 1024 * 1024 -- bytes of a piece that is not made beside another: each takes six times its size for a moment
+local LARGE_WAIT_MS <const> = 60000
+local turn -- a channel that holds one token
+
+-- Waits for its turn, which ends with the task. true, or nil, err.
+local function wait_for_turn(args)
+  if args.maxBytes <= LARGE then return true end
+  if not turn then
+    turn = loop.channel(1)
+    turn:send(true)
+  end
+  local mine, err = turn:recv(LARGE_WAIT_MS)
+  if not mine then
+    if err.kind ~= "Timeout" then return nil, err end
+    return nil, errors.new("Busy", "Other large pieces are being fetched. Ask again, or for smaller pieces.", { detail = "maxBytes" })
+  end
+  loop.on_cleanup(function()
+    collectgarbage()
+    turn:send(true)
+  end)
+  return true
+end
+
 -- The envelope of a piece, and the hint at the next one.
 local function answer(piece, args, more)
   local at = args.offset + #piece.bytes
@@ -33,6 +56,7 @@ local function answer(piece, args, more)
     kind = args.kind, totalSize = piece.size, sha256 = piece.sha256, offset = args.offset, chunkSize = #piece.bytes,
     nextOffset = rest and at or nil, base64Chunk = crypto.base64(piece.bytes),
   }, PIECE)
+  piece.bytes = nil -- it may be large
   for k, v in pairs(more.fields) do data[k] = v end
   local again = rest and { kind = args.kind, offset = at, maxBytes = args.maxBytes }
   for k, v in pairs(rest and more.again or {}) do again[k] = v end
@@ -48,6 +72,9 @@ local function path_of(kind)
   return function(_, args)
     local name, err = store.existing(args[parameter], parameter, true)
     if not name then return nil, err end
+    local ok
+    ok, err = wait_for_turn(args)
+    if not ok then return nil, err end
     local piece
     piece, err = artifacts.read(store.root(), name, args.offset, args.maxBytes)
     if not piece then
@@ -64,6 +91,9 @@ end
 local function module(ctx, args)
   local found, err = modules.find(ctx, args)
   if not found then return nil, err end
+  local ok
+  ok, err = wait_for_turn(args)
+  if not ok then return nil, err end
   local piece
   piece, err = modules.read(found, args)
   if not piece then return nil, err end

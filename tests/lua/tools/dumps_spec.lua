@@ -233,6 +233,35 @@ describe("dumps #unit", function()
       assert.same({ 3, true }, { #parts, table.concat(parts) == content })
     end)
 
+    it("a large piece is in the answer once, and those of several callers come one after another", function()
+      local content = crypto.random(65536):rep(48)
+      assert(fs.write_private(root .. "/large.nettrace", content))
+      local at_once, most, tasks = 0, 0, {}
+      local read = artifacts.read
+      finally(function() artifacts.read = read end)
+      artifacts.read = function(...)
+        at_once = at_once + 1
+        most = math.max(most, at_once)
+        loop.sleep_ms(5)
+        local piece, err = read(...)
+        at_once = at_once - 1
+        return piece, err
+      end
+      for i = 1, 3 do
+        tasks[i] = loop.spawn(function()
+          local ctx = kit.ctx(BYTES)
+          ctx.protocol = "2025-11-25"
+          local result = assert(get_bytes:handle(ctx, { kind = "trace", traceFilePath = "large.nettrace", maxBytes = 3 * 1024 * 1024 }))
+          return #result.content[1].text, #json.encode(result.structuredContent)
+        end)
+      end
+      for i = 1, 3 do
+        local said, whole = tasks[i]:await(30000)
+        assert.is_true(said < 200 and whole > 4 * 1024 * 1024, tostring(said) .. " " .. tostring(whole))
+      end
+      assert.equal(1, most)
+    end)
+
     it("lists and deletes", function()
       assert(fs.write_private(root .. "/d/old.dmp", "12345"))
       run("touch", "-d", "1 hour ago", root .. "/d/old.dmp")
