@@ -56,7 +56,7 @@ static void a_file_that_is_not_there_is_not_found(void **state)
 static void a_function_is_found_by_its_name(void **state)
 {
     (void)state;
-    Dl_info info;
+    Dl_info info = {0};
     void *address = dlsym(RTLD_DEFAULT, "malloc");
     if (!address || !dladdr(address, &info) || !strstr(info.dli_fname, "libc.so")) skip(); /* a sanitizer's */
     static const char *const names[] = {"malloc", "no_such_function", "calloc"};
