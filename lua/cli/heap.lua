@@ -114,7 +114,8 @@ local function add_ways(out, paths)
       path.targetRetainedBytes and (" (%s with all below it)"):format(text.bytes(path.targetRetainedBytes)) or "")
     for i, at in ipairs(path.chain) do
       if i == 1 then
-        out[#out + 1] = ("  %s %s"):format(terminal.printable(at.rootKind or "root"), terminal.printable(at.rootName or ""))
+        local name = at.rootName and " " .. terminal.printable(at.rootName) or ""
+        out[#out + 1] = "  " .. terminal.printable(at.rootKind or "root") .. name
       end
       out[#out + 1] = ("  %s-> %s"):format(("  "):rep(math.min(i, 12)), terminal.printable(at.typeFullName))
     end

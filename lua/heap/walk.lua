@@ -75,7 +75,7 @@ end
 function M.walk(ctx, what)
   local args, options = worker.target { process = what.process, dump = what.path }
   args.statics, args.delegates, args.strings = what.statics, what.delegates, what.strings
-  options.timeout_ms, options.message = M.TIMEOUT_MS, "Walking the heap"
+  options.timeout_ms, options.message, options.no_end = M.TIMEOUT_MS, "Walking the heap", true
   local began, started_unix_ms = loop.now_ns(), loop.unix_ms()
   local result <close>, err, again = run(ctx, args, options)
   if not result then return nil, refused(err, args.pid) end

@@ -117,11 +117,11 @@ local function cut_note(cuts, handle)
   return (" Cut to fit: %s; %s."):format(text.join(parts, "and"), rest)
 end
 
-local function cut_once(data, target, cuts)
+local function cut_once(data, target, cuts, least)
   local list = heaviest(data, "", nil, 0)
   if not list then return false end
   local size = list.weight
-  local keep = math.max(MIN_ROWS, math.min(list.rows - 1, math.floor(list.rows * math.max(0.1, (size - target) / size))))
+  local keep = math.max(MIN_ROWS, math.min(list.rows - 1, math.floor(list.rows * math.max(least, (size - target) / size))))
   local shorter = {}
   for i = 1, keep do shorter[i] = list.holder[list.key][i] end
   list.holder[list.key] = json.array(shorter)
@@ -136,6 +136,8 @@ local function cut_once(data, target, cuts)
 end
 
 local MAX_CUTS <const> = 64
+-- At first a list loses half at most, so that several long ones shrink together; then whatever it takes.
+local GENTLE_CUTS <const>, HALF <const>, TENTH <const> = 24, 0.5, 0.1
 
 --- The envelope as JSON of at most `limit` bytes: the longest lists lose their tail, and the summary says so.
 ---@param envelope table
@@ -148,8 +150,8 @@ function M.encode(envelope, limit, handle)
   if #body <= limit or not envelope.data then return body, envelope end
   local summary, cuts = envelope.summary, { order = {} }
   envelope.data = copy_of(envelope.data, 0)
-  for _ = 1, MAX_CUTS do
-    if not cut_once(envelope.data, #body - limit + 256, cuts) then break end
+  for i = 1, MAX_CUTS do
+    if not cut_once(envelope.data, #body - limit + 256, cuts, i <= GENTLE_CUTS and HALF or TENTH) then break end
     envelope.summary = summary .. cut_note(cuts, handle)
     body = json.encode(envelope)
     if #body <= limit then return body, envelope end

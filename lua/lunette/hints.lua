@@ -42,7 +42,7 @@ function M.settle(list)
     local hint = list[i]
     local can_run = runs[hint.nextTool]
     local elsewhere = hint.nextTool:find(".", 1, true) -- SERVER.TOOL of another server
-    if elsewhere or can_run and can_run(hint.suggestedArguments or {}) then
+    if elsewhere or can_run and (not hint.suggestedArguments or can_run(hint.suggestedArguments)) then -- without any: the tool, however
       now[#now + 1] = hint
     else
       later[#later + 1] = M.new(hint.nextTool, hint.reason .. LATER, hint.suggestedArguments, "low")

@@ -2,7 +2,9 @@
 -- sensitive: values of a target's memory (strings, fields, variables). They are shown to whoever asks for them and has the literal scope,
 -- or where the operator's legacy switch is on; secrets in them are taken out even then. Everybody else sees a placeholder.
 local config = require("lunette.config")
+local lazy = require("lunette.lazy")
 local log = require("lunette.log")
+local payload = lazy("collectors.event_source.payload")
 local redaction = require("lunette.redaction")
 local scopes = require("lunette.scopes")
 
@@ -29,12 +31,40 @@ function M.unlocked(ctx, asked)
   return true
 end
 
+-- Secrets whose end is missing since the text was cut: what stands at the end and begins as one.
+local function without_heads(value)
+  value = value:gsub("%f[%w_%-]eyJ[%w_%-%.]*$", redaction.SENSITIVE)
+  return (value:gsub("(://)[^%s/@<]+$", "%1" .. redaction.SENSITIVE)) -- a user and a password before a host, or the host alone
+end
+
+-- The name that somebody gave a field: "<Password>k__BackingField" is Password, "Inner.Password" too.
+local function plain_name(name)
+  name = name:match("([^%.]+)$") or name
+  return name:match("^<(.-)>") or name
+end
+
+--- Whether a field of this name holds a secret, by what it is named alone; value: its text, which tells where names are doubtful.
+---@param name string
+---@param value string
+function M.names_secret(name, value)
+  name = plain_name(name)
+  return name ~= "" and value ~= "" and payload.text(value, name) == redaction.SENSITIVE
+end
+
+---@class SensitiveAbout
+---@field name? string     of the field or variable that holds it: one that names a secret hides it
+---@field cut? boolean     the value goes on where it was read: a secret may have lost its end
+
 --- A value as this call may see it.
 ---@param value string?
 ---@param open boolean   of unlocked()
-function M.shown(value, open)
+---@param about? SensitiveAbout
+function M.shown(value, open, about)
   if type(value) ~= "string" then return value end
-  return open and redaction.redact(value) or M.PLACEHOLDER
+  if not open then return M.PLACEHOLDER end
+  if about and about.name and M.names_secret(about.name, value) then return redaction.SENSITIVE end
+  local text = redaction.redact(value)
+  return about and about.cut and without_heads(text) or text
 end
 
 return M

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- worker: runs a job of native/memory in a process of its own, with progress to the client; what goes wrong in it fails this call alone.
 local attach = require("lunette.attach")
+local errors = require("lunette.errors")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local memory = require("lunette.memory")
@@ -14,20 +15,30 @@ local HEARTBEAT_MS <const> = 1000
 ---@class WorkerOptions
 ---@field timeout_ms? integer   120 s
 ---@field message? string       what the client is told while nothing more exact is known
+---@field no_end? boolean       how long it takes nobody knows: a heartbeat without a total
 ---@field attach? integer       the process that it stops: no two do at once (Busy)
 
 -- Tells the client how far the worker is, until it has ended.
-local function watch(ctx, run, message)
-  local last = -1
+local function watch(ctx, run, options)
+  local last, told_ms = -1, -HEARTBEAT_MS
   while true do
     local now, err = run:progress(HEARTBEAT_MS)
     if not now and not (err and err.kind == "Timeout") then return end
     local value = now and math.floor(now.fraction * (progress.DONE - 1)) or last
+    if options.no_end then value = loop.now_ms() - told_ms >= HEARTBEAT_MS and last + 1 or last end
     if value > last and ctx.progress then
-      ctx:progress(value, progress.DONE, now and now.text or message)
-      last = value
+      ctx:progress(value, not options.no_end and progress.DONE or nil, now and now.text or options.message)
+      last, told_ms = value, loop.now_ms()
     end
   end
+end
+
+-- Damaged input is a fault of the file where a file was read.
+local DAMAGED <const> = { TruncatedInput = true, MalformedInput = true, InvalidArgument = true }
+
+local function explained(err, args)
+  if args.dumpFilePath and DAMAGED[err.kind] then return errors.invalid("dumpFilePath", tostring(err.message) .. ".") end
+  return err
 end
 
 --- Runs a job. The result is what it wrote: ask it for text(), or hand it to a native module.
@@ -50,11 +61,12 @@ function M.run(ctx, job, args, options)
   for k, v in pairs(args) do sent[k] = v end
   local run <close>, problem = memory.start { job = job, args = json.encode(sent), timeout_ms = timeout_ms }
   if not run then return nil, problem end
-  local teller = ctx and loop.spawn(watch, ctx, run, options.message)
+  local teller = ctx and loop.spawn(watch, ctx, run, options)
   local result
   result, err = run:wait()
   if teller then teller:cancel("the job has ended") end
-  return result, err
+  if not result then return nil, explained(err, args) end
+  return result
 end
 
 --- Runs a job whose result is JSON, and reads it.

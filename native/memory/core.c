@@ -250,6 +250,7 @@ static void note_completeness(mem_target *t, const ranges *r)
     if (r->lost > 0)
         mem__note(t, "the core is cut short: %llu bytes that it should have lie beyond its end",
                   (unsigned long long)r->lost);
+    if (!p && r->lost > 0) return; /* what was lost may have been the mark */
     if (!p || memcmp(p, CREATEDUMP_MARK, sizeof CREATEDUMP_MARK - 1) != 0) {
         mem__note(t,
                   "the core was not written by createdump: what .NET needs of it may be missing (coredump_filter 0x3f "

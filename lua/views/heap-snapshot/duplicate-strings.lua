@@ -11,7 +11,7 @@ local rows_of = sections.view("duplicate-strings", "includeDuplicateStrings")
 local function row_of(row, open)
   local shown = {}
   for k, v in pairs(row) do shown[k] = v end
-  shown.preview = sensitive.shown(row.preview, open)
+  shown.preview = sensitive.shown(row.preview, open, { cut = row.previewTruncated })
   return setmetatable(shown, ORDER)
 end
 

@@ -16,11 +16,41 @@ local ORDER <const> = { __order = {
 } }
 local FIELD_ORDER <const> = { __order = { "index", "name", "typeFullName", "value", "objectAddress", "referencedTypeFullName" } }
 
-local function field_of(row, open)
+-- "inner.<Key>k__BackingField" -> "inner.", "key"
+local function parts_of(name)
+  local prefix, last = name:match("^(.*%.)([^%.]+)$")
+  last = last or name
+  last = last:match("^<(.-)>") or last
+  return prefix or "", last:lower():gsub("^m?_+", "")
+end
+
+-- What hides a value beside its own name: a key or name in the same object that names a secret, as in entries of a dictionary.
+local function keys_of(rows)
+  local keys = {}
+  for _, row in ipairs(rows) do
+    if row.isValue and type(row.name) == "string" and type(row.objectAddress) == "string" then
+      local prefix, last = parts_of(row.name)
+      if last == "key" or last == "name" then keys[prefix] = row.value end
+    end
+  end
+  return keys
+end
+
+local function value_of(row, open, keys)
+  if not row.isValue then return row.value end
+  local named = type(row.name) == "string" and type(row.objectAddress) == "string" -- a text; numbers are told as they are
+  if open and named then
+    local prefix, last = parts_of(row.name)
+    local key = last == "value" and keys[prefix]
+    if key and sensitive.names_secret(key, row.value) then return sensitive.shown(row.value, open, { name = key, cut = row.cut }) end
+  end
+  return sensitive.shown(row.value, open, { name = named and row.name or nil, cut = row.cut })
+end
+
+local function field_of(row, open, keys)
   local reference = type(row.referencedTypeFullName) == "string" and row.referencedTypeFullName
   return setmetatable({
-    index = row.index, name = row.name, typeFullName = wire.name(row.typeFullName),
-    value = row.isValue and sensitive.shown(row.value, open) or row.value,
+    index = row.index, name = row.name, typeFullName = wire.name(row.typeFullName), value = value_of(row, open, keys),
     objectAddress = type(row.objectAddress) == "string" and row.objectAddress or nil,
     referencedTypeFullName = reference and wire.name(reference) or nil,
   }, FIELD_ORDER)
@@ -28,8 +58,8 @@ end
 
 local function fields_of(rows, open)
   if type(rows) ~= "table" then return nil end
-  local list = json.array({})
-  for i, row in ipairs(rows) do list[i] = field_of(row, open) end
+  local list, keys = json.array({}), keys_of(rows)
+  for i, row in ipairs(rows) do list[i] = field_of(row, open, keys) end
   return list
 end
 
@@ -55,7 +85,8 @@ return view {
       address = found.address, typeFullName = wire.name(found.typeFullName), size = found.size, segmentKind = found.segmentKind,
       generation = found.generation, isArray = found.isArray, arrayLength = found.arrayLength, isString = found.isString,
       arraySample = fields_of(found.arraySample, open), stringLength = found.stringLength,
-      stringValue = sensitive.shown(found.stringValue, open), stringValueTruncated = found.stringValueTruncated or false,
+      stringValue = sensitive.shown(found.stringValue, open, { cut = found.stringValueTruncated }),
+      stringValueTruncated = found.stringValueTruncated or false,
       fields = fields_of(found.fields, open), warnings = #warnings > 0 and warnings or nil,
     }, ORDER), {
       fields = { address = options.address },

@@ -21,7 +21,7 @@ local function variable(v)
   return setmetatable({
     typeFullName = v.type or (v.interior and "<interior pointer>" or "<unknown>"), address = v.address, location = v.location,
     isPinned = v.pinned, isInterior = v.interior,
-    preview = v.preview and sensitive.shown(v.preview, true) .. (v.cut and "..." or "") or nil,
+    preview = v.preview and sensitive.shown(v.preview, true, { cut = v.cut }) .. (v.cut and "..." or "") or nil,
   }, VARIABLE)
 end
 

@@ -50,6 +50,14 @@ describe("lunette.envelope #unit", function()
     assert.equal(400, #kept.list)
   end)
 
+  it("two lists of one length lose about the same", function()
+    local e = kit.call(big_tool(0, 0, nil, { run = function()
+      return { first = rows(20, 400), second = rows(20, 390), third = rows(5, 300) }, { summary = "Two." }
+    end }))
+    assert.is_true(#e.data.first >= 10 and #e.data.second >= 10, #e.data.first .. " and " .. #e.data.second)
+    assert.equal(5, #e.data.third)
+  end)
+
   it("cuts many short lists too, and says how many", function()
     local e, result = kit.call(big_tool(0, 0, nil, { run = function()
       local data = { groups = json.array({}) }

@@ -26,4 +26,23 @@ describe("lunette.sensitive #unit", function()
     assert.equal("Server=db;Password=<redacted:sensitive>", sensitive.shown("Server=db;Password=hunter2", true))
     assert.equal(7, sensitive.shown(7, false))
   end)
+
+  it("hides what a field's name alone says is a secret", function()
+    for _, name in ipairs { "password", "_apiKey", "<Password>k__BackingField", "Options.ClientSecret",
+      "in.<RefreshToken>k__BackingField" } do
+      assert.equal("<redacted:sensitive>", sensitive.shown("hunter2hunter2", true, { name = name }), name)
+      assert.equal("<redacted:metadata-only>", sensitive.shown("hunter2", false, { name = name }), name)
+    end
+    for _, name in ipairs { "Name", "_title", "publicKeyToken", "<Text>k__BackingField" } do
+      assert.equal("hunter2hunter2", sensitive.shown("hunter2hunter2", true, { name = name }), name)
+    end
+    assert.equal("", sensitive.shown("", true, { name = "Password" }))
+  end)
+
+  it("hides the head of a secret whose end was cut off", function()
+    local jwt = "token eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6Ik"
+    assert.equal("token <redacted:sensitive>", sensitive.shown(jwt, true, { cut = true }))
+    assert.equal("see amqp://<redacted:sensitive>", sensitive.shown("see amqp://guest:hunt", true, { cut = true }))
+    assert.equal("plain text that goes on", sensitive.shown("plain text that goes on", true, { cut = true }))
+  end)
 end)

@@ -73,4 +73,27 @@ describe("lunette.worker #unit", function()
     result:close()
     assert.has_error(function() result:size() end)
   end)
+
+  it("says that a file is wrong where a dump was given", function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, "wb"))
+    file:write("no dump")
+    file:close()
+    local _, err = worker.json(nil, "heap", { dumpFilePath = path })
+    os.remove(path)
+    assert.same({ "InvalidArgument", "dumpFilePath" }, { err.kind, err.detail })
+  end)
+
+  it("tells a heartbeat without a total where nobody knows the end", function()
+    local told = {}
+    local function ctx()
+      return { progress = function(_, value, total, message) told[#told + 1] = { value, total, message } end }
+    end
+    worker.run(ctx(), "selftest", { how = "hang" }, { timeout_ms = 2500, no_end = true, message = "At work" })
+    assert.is_true(#told >= 2, #told .. " words in 2.5 s")
+    for i, word in ipairs(told) do assert.same({ i - 1, nil }, { word[1], word[2] }) end
+    told = {}
+    worker.run(ctx(), "selftest", { how = "hang" }, { timeout_ms = 300 })
+    assert.same({ 49, 100 }, { told[1][1], told[1][2] })
+  end)
 end)
