@@ -252,6 +252,7 @@ function M.main(args)
   if cfg.fatal then return complain(cfg.fatal) end
   app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   loop.on_cleanup(handles.clear)
+  handles.outlive_processes()
   if not opts[1] then return list_tools() end
   local steps
   steps, why = M.parse_steps(opts)

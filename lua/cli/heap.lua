@@ -203,6 +203,7 @@ function M.main(args)
   if cfg.fatal then return terminal.usage("heap", cfg.fatal) end
   app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   loop.on_cleanup(handles.clear)
+  handles.outlive_processes()
   local ok, err = run(plan, opts.json)
   if not ok then return terminal.fail("heap", err) end
   return terminal.EXIT_OK

@@ -195,6 +195,7 @@ function M.main(args)
   if cfg.fatal then return terminal.usage("profile", cfg.fatal) end
   app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
   loop.on_cleanup(handles.clear)
+  handles.outlive_processes()
   local ok, err = run(plan, opts.json)
   if not ok then return terminal.fail("profile", err) end
   return terminal.EXIT_OK

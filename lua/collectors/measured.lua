@@ -38,6 +38,7 @@ end
 ---@field duration_ms integer      of a recording: the time of its last event
 ---@field lost integer?            events that the runtime dropped; nil when that is not known
 ---@field ended_early boolean      before its deadline, or without the end mark of a recording
+---@field process_gone boolean     the process ended within the window
 ---@field notes string[]
 ---@field cost table?              CollectionCost
 ---@field recorded boolean
@@ -53,7 +54,8 @@ function M.window(result, source)
     process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = window.started_unix_ms,
     duration_ms = source.path and (summary.duration_ns or 0) // 1000000 or window.elapsed_ms, lost = summary.lost,
     ended_early = summary.complete == false or (source.process ~= nil and window.ended ~= "deadline"), notes = result.notes,
-    cost = M.price(result.cost), recorded = source.path ~= nil,
+    process_gone = source.process ~= nil and window.ended == "stream-end" and window.lives == false, cost = M.price(result.cost),
+    recorded = source.path ~= nil,
   }
 end
 

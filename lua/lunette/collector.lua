@@ -95,6 +95,8 @@ local function optional(declared, what, ...)
   return value
 end
 
+local HANDLE_ENDED <const> = "HandleEnded: the process has ended, and the handle with it: what is to be seen is in this answer (topN and "
+  .. "depth=Detail, where the kind has them, put more into it); the lunette command on the machine itself keeps views of ended processes."
 local UNREACHABLE <const> = { ProcessNotFound = true, EndpointUnavailable = true }
 
 -- Whether a process is gone, or has ended and only its parent has not asked for it yet.
@@ -109,6 +111,16 @@ local function ended_since(source, err)
   if not target or type(err) ~= "table" or not UNREACHABLE[err.kind] or not is_gone(target) then return err end
   return errors.new("ProcessExited", ("Process %d ended before its session was open."):format(target.pid),
     { detail = tostring(target.pid), hints = err.hints })
+end
+
+-- A handle of a process that ended within the window has ended, too: nobody is sent to it.
+local function tell_of_end(artifact, handle, hints)
+  if not artifact.process_gone or not handles.ended_with_process(handle) then return hints end
+  local others = {}
+  for _, hint in ipairs(hints or {}) do
+    if (hint.suggestedArguments or {}).handle ~= handle.id then others[#others + 1] = hint end
+  end
+  return others
 end
 
 local function run(declared, ctx, args)
@@ -133,6 +145,7 @@ local function run(declared, ctx, args)
       arguments = { kind = declared.kind, processId = live and live.pid or nil, traceFilePath = args.traceFilePath },
     },
   }
+  if artifact.process_gone and handles.ended_with_process(handle) then artifact.notes[#artifact.notes + 1] = HANDLE_ENDED end
   local pid = live and live.pid
   local own_signals = optional(declared, "signals", artifact, handle.id)
   if not is_list(own_signals) then return misgiven(declared, "signals", "a list of signals") end
@@ -145,8 +158,8 @@ local function run(declared, ctx, args)
   if not is_list(own_hints) then return misgiven(declared, "hints", "a list of hints") end
   return payload, {
     summary = type(summary) == "string" and summary or nil, process = live, handle = handle, signals = signals,
-    hints = rules.hints(handle.kind, { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid },
-      own_hints),
+    hints = tell_of_end(artifact, handle, rules.hints(handle.kind,
+      { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid }, own_hints)),
   }
 end
 

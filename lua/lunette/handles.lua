@@ -28,13 +28,14 @@ local disposal_failures = metrics.counter("dotnet_diagnostics_handle_disposal_fa
 local Store = {}
 Store.__index = Store
 
---- Whether the process that was captured still runs. The start time tells a reused pid from the same process.
+--- Whether the process that was captured still runs: one that has ended does not, also while its parent has not asked for it. The start
+--- time tells a reused pid from the same process.
 local function process_lives(pid, start_time)
   local stat = fs.read("/proc/" .. pid .. "/stat", 4096)
   if not stat then return false end
-  if not start_time then return true end
   local fields = stat:match("^.*%)%s(.*)$") -- behind the name, which may hold blanks and brackets
-  if not fields then return true end
+  if fields and fields:find("^[ZX]") then return false end
+  if not start_time or not fields then return true end
   local n = 2
   for word in fields:gmatch("%S+") do
     n = n + 1
@@ -276,6 +277,12 @@ metrics.gauge("dotnet_diagnostics_handles", "Handles kept now.", function() retu
 
 --- Sets how many handles are kept.
 function M.configure(max_entries) store.max = max_entries end
+--- In a command that ends by itself nothing else ends what was captured: a process that has ended takes nothing with it.
+function M.outlive_processes() store.lives = function() return true end end
+--- Whether an entry ended with its process, before its time: the next look-up says so.
+---@param entry Handle
+---@return boolean
+function M.ended_with_process(entry) return ended(store, entry) == "process_exit" end
 function M.put(given) return store:put(given) end
 function M.get(id) return store:get(id) end
 function M.peek(id) return store:peek(id) end

@@ -84,8 +84,9 @@ function builder:names() end
 function builder:unnamed() end
 
 --- The call tree, once, after the end of the stream. Waits.
+---@param told? boolean   all names were told, none lost: only then is precompiled code known by where it began to be used
 ---@return LunetteProfile? artifact, LunetteErr? err
-function builder:build() end
+function builder:build(told) end
 function builder:close() end
 
 ---@return table

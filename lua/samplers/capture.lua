@@ -28,6 +28,7 @@ local NS_PER_MS <const> = 1e6
 ---@field notes string[]
 ---@field cost table?
 ---@field recorded boolean
+---@field untold boolean?          of a process: not all names of its methods were told
 
 ---@class CaptureSpec
 ---@field kind "cpu"|"allocation"
@@ -88,13 +89,22 @@ local function names_beside(source, spec, builder, made)
 end
 
 -- Names that came beside the window miss precompiled methods that were first used later, and what was lost: those are told now, if they
--- are on a stack.
+-- are on a stack. Whether all names were told.
 local function complete_names(source, spec, builder, made, done)
-  if not made.naming or done.ended == "stream-end" then return end
+  local whole = (done.summary.lost or 0) == 0
+  if not made.naming then return whole and done.summary.complete ~= false end
   local unknown, begun, dropped = builder:unnamed()
-  if not unknown then return end
-  local whole = made.naming.complete and (done.summary.lost or 0) == 0 and dropped == 0
-  if begun > 0 or (unknown > 0 and not whole) then M.take_names(source, spec, builder) end
+  if not unknown then return false end
+  whole = whole and made.naming.complete and dropped == 0
+  if done.ended == "stream-end" or (begun == 0 and (unknown == 0 or whole)) then return whole end
+  return M.take_names(source, spec, builder)
+end
+
+-- Why code that should have a name may have none.
+local function names_note(info, done, notes)
+  if info.unresolved == 0 or info.samples == 0 then return end
+  notes[#notes + 1] = ("NamesMissing: %s before all names of its methods were told, so code stands as its address; what has a name is "
+    .. "right."):format(done.ended == "stream-end" and not done.lives and "the process ended" or "the session of the process ended")
 end
 
 -- What the profile could not do.
@@ -136,15 +146,17 @@ function M.run(ctx, source, args, spec)
   local empty = source.path and collector.empty_recording(source.path, done.summary)
   if empty then return nil, empty end
   local began = loop.now_ns()
-  complete_names(source, spec, builder, made, done)
+  local told = complete_names(source, spec, builder, made, done)
   local built
-  built, err = builder:build()
+  built, err = builder:build(told)
   if not built then return nil, err end
   local build_ms, notes = since(began), {}
   window.notes(done, run, notes)
   local artifact = measured.window({ window = done, notes = notes, cost = done.cost }, source)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
   profile_notes(artifact.info, notes)
+  artifact.untold = not source.path and not told
+  if artifact.untold then names_note(artifact.info, done, notes) end
   artifact.close = function() built:close() end
   return artifact, {
     session_start = done.open_ms, window = done.elapsed_ms, drain = done.drain_ms, build = build_ms,

@@ -43,8 +43,8 @@ local function own_notes(artifact, live, names)
     notes[#notes + 1] = live and "NoSamples: no thread with managed code was sampled: the window was very short, or the process stands "
       .. "still." or "NoSamples: the recording has no stack samples: it was made without Microsoft-DotNETCore-SampleProfiler."
   elseif info.unresolved > 0 then
-    notes[#notes + 1] = ("Unresolved: %d of %d samples have a leaf without a name: code without metadata, or more than one method was at "
-      .. "its address."):format(info.unresolved, info.samples)
+    notes[#notes + 1] = ("Unresolved: %d of %d samples have a leaf without a name%s."):format(info.unresolved, info.samples,
+      artifact.untold and "" or ": code without metadata, or more than one method was at its address")
   end
   if names.dropped > 0 then
     notes[#notes + 1] = ("WaitNames: %d names of waits were not used: a profile takes %d."):format(names.dropped, waits.MAX)

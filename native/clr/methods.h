@@ -80,7 +80,8 @@ bool clr_methods_find(const clr_methods *m, uint64_t ip, int64_t ts, clr_method 
 /* Whether more than one method is known to have been at ip: a name then holds for its time only. */
 bool clr_methods_reused(const clr_methods *m, uint64_t ip);
 /* The precompiled method that began to be used before ip, when no body is known there: the runtime tells where such a
- * one begins, and only a rundown where it ends. It is the right one if all that began in the session was told. Without
+ * one begins, and only a rundown where it ends. It is the right one only if all was told: the whole rundown of
+ * what was there before, and all that began in the session. Without
  * module (module_index UINT32_MAX), token and size. False: none, or a body is known that lies nearer. */
 bool clr_methods_entry(const clr_methods *m, uint64_t ip, clr_method *out);
 /* Appends the name as TraceEvent prints it: "Namespace.Type.Method(class System.String,int32)", the signature from its

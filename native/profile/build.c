@@ -309,6 +309,13 @@ void profile_unnamed_of(profile_builder *b, profile_unnamed *out)
     map64_fini(&seen);
 }
 
+void profile_names_told(profile_builder *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->told = true;
+    pthread_mutex_unlock(&b->lock);
+}
+
 /* Under the lock. */
 static profile *build(profile_builder *b, err *e)
 {

@@ -301,7 +301,7 @@ static uint32_t foreign_frame(pf_namer *w, uint64_t ip, bool exact, int64_t ts)
     clr_method m;
     if (b->resolve && b->resolve(b->resolve_arg, exact || ip == 0 ? ip : ip - 1, ts, &name) && name.method.n)
         return symbol_frame(w, ip, name.module, name.method, name.kernel);
-    if (clr_methods_entry(b->methods, ip ? ip - 1 : 0, &m)) return managed_frame(w, &m);
+    if (b->told && clr_methods_entry(b->methods, ip ? ip - 1 : 0, &m)) return managed_frame(w, &m);
     return unresolved_frame(w, ip);
 }
 

@@ -66,6 +66,10 @@ typedef struct profile_unnamed {
     uint64_t dropped; /* methods that were told and found no room */
 } profile_unnamed;
 void profile_unnamed_of(profile_builder *b, profile_unnamed *out);
+/* All names were told: those of code that was there before, to its end, and each first use of precompiled code since
+ * then. Only now is such code known by where it begins, although nobody told where it ends; after a rundown that broke
+ * off it could as well be that of a method behind, which was not told. Before the build; any thread. */
+void profile_names_told(profile_builder *b);
 
 typedef struct profile_progress {
     uint64_t samples; /* so far */

@@ -147,6 +147,7 @@ struct profile_builder {
     clr_il_maps *il_maps; /* NULL until the stream has one */
     bool wanted;          /* the map was told which addresses matter */
     bool began;           /* the rundown */
+    bool told;            /* profile_names_told */
     pf_seen *seen;
     uint32_t cap_seen;
     pf_last *last; /* by thread */

@@ -296,6 +296,7 @@ static int l_build(lua_State *L)
     }
     job *j = mem_calloc(1, sizeof *j);
     if (!j) return luaL_error(L, "not enough memory");
+    if (lua_toboolean(L, 2)) profile_names_told(x->b);
     x->built = true;
     j->b = profile_builder_ref(x->b);
     return run(L, j);

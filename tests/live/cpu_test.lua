@@ -246,6 +246,10 @@ local function target_exits(skip)
   local data = data_of(envelope)
   h.ok(during.notes(data):find("ProcessEnded", 1, true), "the note: " .. during.notes(data))
   h.ok(data.totalSamples > 0, "what came before is kept")
+  h.ok(during.notes(data):find("HandleEnded", 1, true), "the note on its handle: " .. during.notes(data))
+  for _, hint in ipairs(envelope.hints) do
+    h.ok((hint.suggestedArguments or {}).handle ~= envelope.handle, "nobody is sent to the handle: " .. h.json.encode(hint))
+  end
 end
 
 --- Two windows on one target tell the same, and a third opens while they run.

@@ -110,7 +110,35 @@ local function killed(skip)
   h.ok(share_named(artifact) > 0.95, ("%d of %d without a name"):format(artifact.info.unresolved, artifact.info.samples))
 end
 
-local cases = { { "a target that is killed in the window", killed } }
+-- Leaves of a twentieth of the samples that have a name.
+local function leaves_of(artifact)
+  local names = {}
+  for name, f in pairs(frames_of(artifact)) do
+    if f.kind ~= "unresolved" and f.exclusive > artifact.info.samples / 20 then names[#names + 1] = name end
+  end
+  return names
+end
+
+--- The session that tells the names breaks off: what began to be used in the window is no name for all that lies behind it.
+local function names_that_break_off(skip)
+  need(skip, "net10.0")
+  local target <close> = h.target("net10.0", "stand", 1)
+  h.loop.sleep_ms(500)
+  local take_names = capture.take_names
+  capture.take_names = function() return false end
+  local artifact = window(target, 1, true)
+  capture.take_names = take_names
+  local others = frames_of((window(target, 1, false)))
+  for _, name in ipairs(leaves_of(artifact)) do h.ok(others[name], "no such leaf: " .. name) end
+  h.ok(artifact.info.unresolved > artifact.info.samples / 2, "what was not told has no name")
+  h.ok(table.concat(artifact.notes, " "):find("NamesMissing: ", 1, true), "and the answer says why")
+  h.no_session(target)
+end
+
+local cases = {
+  { "names that break off", names_that_break_off },
+  { "a target that is killed in the window", killed },
+}
 for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "names come beside the window, " .. runtime, the_same_names(runtime) }
   cases[#cases + 1] = { "work that begins in the window, " .. runtime, begun_in_the_window(runtime) }

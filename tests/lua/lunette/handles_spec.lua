@@ -122,10 +122,35 @@ describe("handles #unit", function()
     assert.equal("HandleNotFound", err.kind)
   end)
 
+  it("in a command that ends by itself a process takes nothing with it", function()
+    local lives = handles.store.lives
+    finally(function() handles.store.lives = lives end)
+    local function kept() return handles.put({ kind = "counters", artifact = {}, process_id = 1 << 30 }) end
+    local gone = kept()
+    assert.is_true(handles.ended_with_process(gone))
+    assert.is_nil((handles.get(gone.id)))
+    handles.outlive_processes()
+    local stays = kept()
+    finally(function() handles.invalidate(stays.id) end)
+    assert.is_false(handles.ended_with_process(stays))
+    assert.equal(stays, handles.get(stays.id))
+  end)
+
   it("a reused process id is not the same process", function()
     local store = new(4)
     local h = put(store, { process_start = 6 })
     local _, err = store:get(h.id)
+    assert.equal("HandleNotFound", err.kind)
+  end)
+
+  it("a process that has ended has ended, also while its parent has not asked for it", function()
+    local store = handles.new_store({ max_entries = 4 })
+    local parent <close> = io.popen("(exit 0) & echo $!; exec sleep 1")
+    local pid = math.tointeger(tonumber(parent:read("l")))
+    repeat
+      local stat = require("lunette.proc").stat(pid)
+    until not stat or stat.state == "Z"
+    local _, err = store:get(put(store, { process_id = pid, process_start = false }).id)
     assert.equal("HandleNotFound", err.kind)
   end)
 

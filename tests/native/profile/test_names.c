@@ -237,6 +237,7 @@ static void another_session_tells_the_names_before_the_stacks_come_and_after(voi
     tell(b, ALIVE, (body){.start = 0x1000, .token = 0x06000007, .name = "Late"});
     profile_unnamed_of(b, &u);
     assert_int_equal(u.unknown, 2);
+    profile_names_told(b);
     profile *p = kit_build(b);
     assert_text(kit_tree(p), "<root> 10/0 (N.T.Main() 10/0 (0x777777 5/5, N.T.Begun() 3/3, N.T.Late() 2/2))");
     const profile_frame *begun = profile_frame_at(p, kit_frame(p, "N.T.Begun()"));
@@ -246,6 +247,20 @@ static void another_session_tells_the_names_before_the_stacks_come_and_after(voi
     assert_int_equal(profile_info_of(p)->unresolved, 5);
     tell(b, ALIVE, (body){.start = 0x777000, .size = 0x1000, .name = "TooLate"}); /* built: it changes nothing */
     t->ops->unref(t);
+    profile_unref(p);
+}
+
+/* A rundown that broke off: what lies behind the code that began to be used may be a method that was not told. */
+static void without_all_names_code_is_not_known_by_where_it_begins(void **state)
+{
+    (void)state;
+    profile_builder *b = kit_builder(&cpu);
+    tell(b, ALIVE, (body){.start = 0x9000, .token = 0x06000001, .name = "Main"});
+    tell_entry(b, 0x20000, "Begun");
+    sample(b, true, 100, 3, 0x28010, 0x9010);
+    profile *p = kit_build(b);
+    assert_text(kit_tree(p), "<root> 3/0 (N.T.Main() 3/0 (0x28010 3/3))");
+    assert_int_equal(profile_info_of(p)->unresolved, 3);
     profile_unref(p);
 }
 
@@ -329,6 +344,7 @@ int main(void)
         cmocka_unit_test(managed_waits_are_found_without_generic_arguments),
         cmocka_unit_test(a_profile_is_built_once),
         cmocka_unit_test(another_session_tells_the_names_before_the_stacks_come_and_after),
+        cmocka_unit_test(without_all_names_code_is_not_known_by_where_it_begins),
         cmocka_unit_test(the_namespace_of_a_type),
         cmocka_unit_test(state_machines_are_known_by_their_shape),
         cmocka_unit_test(an_async_method_has_the_name_of_its_author),
