@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* known.c: a native library that does known amounts of what the kernel's samplers look at, and tells what it did. Each function returns when
- * it is done; results go into out[], whose places are named beside each. */
+/* known.c: a native library that does known amounts of what the kernel's samplers look at, and tells what it did. Each
+ * function returns when it is done; results go into out[], whose places are named beside each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,7 +24,10 @@ static int64_t now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void nap(int64_t ns) { nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL); }
+static void nap(int64_t ns)
+{
+    nanosleep(&(struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000}, NULL);
+}
 
 static void burn(int64_t ns)
 {
