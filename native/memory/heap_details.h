@@ -12,8 +12,8 @@
 #define HEAP_DELEGATES_MAX 1000000u /* pairs of target type and code */
 #define HEAP_OBJECTS_MAX   2000000u /* timers, async methods, load contexts: of each */
 #define HEAP_ROWS_MAX      1000u    /* of one section */
-#define HEAP_PREVIEW_UNITS 200u     /* UTF-16 units of a string that are shown */
-#define HEAP_CHAIN_MAX     64u      /* async methods that wait for each other */
+#define HEAP_TEXT_UNITS    2048u /* UTF-16 units of a string that are told: secrets are looked for before it is cut */
+#define HEAP_CHAIN_MAX     64u   /* async methods that wait for each other */
 
 typedef struct heap_details heap_details;
 heap_details *heap_details_new(heap *h, err *e);

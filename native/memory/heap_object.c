@@ -115,6 +115,8 @@ static void write_reference(heap *h, uint64_t target, jsonw *w)
         jsonw_cstr(w, "object");
     jsonw_key_lit(w, "isValue");
     jsonw_bool(w, is_text);
+    jsonw_key_lit(w, "cut");
+    jsonw_bool(w, cut);
     jsonw_key_lit(w, "objectAddress");
     if (target)
         jsonw_hex(w, target);

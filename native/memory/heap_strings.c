@@ -44,10 +44,10 @@ static int by_bytes(const void *a, const void *b)
 
 static void write_one(heap_details *d, const heap_text *t, jsonw *w)
 {
-    uint32_t shown = t->length < HEAP_PREVIEW_UNITS ? t->length : HEAP_PREVIEW_UNITS;
+    uint32_t shown = t->length < HEAP_TEXT_UNITS ? t->length : HEAP_TEXT_UNITS;
     const uint8_t *body = heap_at(d->h, t->address, STRING_UNITS + 2 * (size_t)shown);
     buf text;
-    buf_init(&text, 4096);
+    buf_init(&text, (size_t)HEAP_TEXT_UNITS * 4);
     if (body) utf16le_to_utf8(slice_of(body + STRING_UNITS, 2 * (size_t)shown), &text);
     jsonw_object(w);
     jsonw_key_lit(w, "preview");

@@ -6,12 +6,18 @@ local sensitive = require("lunette.sensitive")
 local view = require("lunette.view")
 
 local ORDER <const> = { __order = { "preview", "stringLength", "instanceCount", "totalBytes", "previewTruncated", "exampleAddress" } }
+local MAX_SHOWN <const> = 200 -- characters
 local rows_of = sections.view("duplicate-strings", "includeDuplicateStrings")
 
 local function row_of(row, open)
   local shown = {}
   for k, v in pairs(row) do shown[k] = v end
-  shown.preview = sensitive.shown(row.preview, open, { cut = row.previewTruncated })
+  -- Secrets are looked for in more than is shown: what was cut through is not found.
+  local text = sensitive.shown(row.preview, open, { cut = row.previewTruncated })
+  local stop = open and utf8.offset(text, MAX_SHOWN + 1)
+  local longer = stop and stop <= #text
+  shown.preview = longer and text:sub(1, stop - 1) or text
+  shown.previewTruncated = longer or row.previewTruncated
   return setmetatable(shown, ORDER)
 end
 
