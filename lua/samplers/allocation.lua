@@ -22,6 +22,7 @@ local function sampled_notes(artifact, live)
   local notes, info = artifact.notes, artifact.info
   if info.samples == 0 then
     notes[#notes + 1] = live and "NoSamples: the runtime draws one byte in 102,400, and none of the window was drawn."
+      or artifact.ended_early and "NoSamples: no random sample came before the recording stops."
       or "NoSamples: the recording has no AllocationSampled event: it was made without keyword 0x80000000000, or before .NET 10."
     return
   end
@@ -34,6 +35,7 @@ local function tick_notes(artifact, live)
   local notes, info = artifact.notes, artifact.info
   if info.samples == 0 then
     notes[#notes + 1] = live and "NoTicks: the runtime tells of about each 100 KB that is allocated, and none was full within the window."
+      or artifact.ended_early and "NoTicks: no allocation tick came before the recording stops."
       or "NoTicks: the recording has no GC/AllocationTick event: it was made without keyword 0x1 at level 5 of the runtime's provider."
   elseif info.samples < FEW then
     notes[#notes + 1] = "FewTicks: one tick stands for about 100 KB, so few of them say little of types and call sites."

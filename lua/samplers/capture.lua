@@ -28,7 +28,7 @@ local NS_PER_MS <const> = 1e6
 ---@field notes string[]
 ---@field cost table?
 ---@field recorded boolean
----@field untold boolean?          of a process: not all names of its methods were told
+---@field untold boolean?          not all names of its methods were told
 
 ---@class CaptureSpec
 ---@field kind "cpu"|"allocation"
@@ -101,10 +101,19 @@ local function complete_names(source, spec, builder, made, done)
 end
 
 -- Why code that should have a name may have none.
-local function names_note(info, done, notes)
+local function names_note(info, done, source, notes)
   if info.unresolved == 0 or info.samples == 0 then return end
-  notes[#notes + 1] = ("NamesMissing: %s before all names of its methods were told, so code stands as its address; what has a name is "
-    .. "right."):format(done.ended == "stream-end" and not done.lives and "the process ended" or "the session of the process ended")
+  local why
+  if (done.summary.lost or 0) > 0 then
+    why = "events were lost, and names of methods may be among them"
+  elseif source.path then
+    why = "the recording stops before all names of its methods were told"
+  elseif done.ended == "stream-end" and not done.lives then
+    why = "the process ended before all names of its methods were told"
+  else
+    why = "the session ended before all names of methods were told"
+  end
+  notes[#notes + 1] = ("NamesMissing: %s, so code stands as its address; what has a name is right."):format(why)
 end
 
 -- What the profile could not do.
@@ -155,8 +164,8 @@ function M.run(ctx, source, args, spec)
   local artifact = measured.window({ window = done, notes = notes, cost = done.cost }, source)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
   profile_notes(artifact.info, notes)
-  artifact.untold = not source.path and not told
-  if artifact.untold then names_note(artifact.info, done, notes) end
+  artifact.untold = not told
+  if artifact.untold then names_note(artifact.info, done, source, notes) end
   artifact.close = function() built:close() end
   return artifact, {
     session_start = done.open_ms, window = done.elapsed_ms, drain = done.drain_ms, build = build_ms,

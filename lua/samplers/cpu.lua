@@ -41,7 +41,8 @@ local function own_notes(artifact, live, names)
   local notes, info = artifact.notes, artifact.info
   if info.samples == 0 then
     notes[#notes + 1] = live and "NoSamples: no thread with managed code was sampled: the window was very short, or the process stands "
-      .. "still." or "NoSamples: the recording has no stack samples: it was made without Microsoft-DotNETCore-SampleProfiler."
+      .. "still." or artifact.ended_early and "NoSamples: no stack sample came before the recording stops." or
+      "NoSamples: the recording has no stack samples: it was made without Microsoft-DotNETCore-SampleProfiler."
   elseif info.unresolved > 0 then
     notes[#notes + 1] = ("Unresolved: %d of %d samples have a leaf without a name%s."):format(info.unresolved, info.samples,
       artifact.untold and "" or ": code without metadata, or more than one method was at its address")

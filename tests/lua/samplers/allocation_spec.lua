@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- allocation over a recording of a program that allocated known bytes of known types at known sites (tests/data/recordings/README.md):
 -- 100,325,456 bytes, half of them strings, a quarter orders, 15 % int[], a tenth large byte[].
+local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local process = require("lunette.process")
@@ -116,6 +117,19 @@ describe("samplers.allocation", function()
     assert.equal("A", signal.of_capture("allocation-sample", artifact, "H")[1].buckets[1].key)
     artifact.info.samples = 19
     assert.same({}, signal.of_capture("allocation-sample", artifact, "H"))
+  end)
+
+  it("says of a recording that stops in the middle that what is missing may have come later", function()
+    local path = os.tmpname()
+    finally(function() os.remove(path) end)
+    local function notes_of_first(bytes, name, kind)
+      assert(fs.write_private(path, assert(fs.read(sampled.path(name), 1 << 20)):sub(1, bytes)))
+      return table.concat(sampled.call({ kind = kind, traceFilePath = path }).data[kind].notes, "\n")
+    end
+    local notes = notes_of_first(18000, "quiet", "allocation")
+    assert.matches("NamesMissing: the recording stops before all names of its methods were told", notes, 1, true)
+    assert.matches("NoSamples: no stack sample came before the recording stops.", notes_of_first(2500, "alloc", "cpu"), 1, true)
+    assert.matches("NoTicks: no allocation tick came before the recording stops.", notes_of_first(2500, "alloc", "allocation"), 1, true)
   end)
 
   it("says of a recording without ticks, or with few of them, what that means", function()
