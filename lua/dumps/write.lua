@@ -110,9 +110,18 @@ function M.plan(target, options)
   return plan
 end
 
+-- A process has one tracer, and createdump would be a second.
+local function traced(target, tracer)
+  return errors.new("PermissionDenied", ("Process %d is traced by process %d already: end that debugger, profiler or other worker, or ask "
+    .. "again when it is done."):format(target.pid, tracer), { detail = "Traced", hints = {
+      hints.new("inspect_process", "Find what forbids the attach, with the fix.", { view = "preflight", processId = target.pid }, "high"),
+    } })
+end
+
 local function open_stage(target, plan)
   local status, err = proc.status(target.pid)
   if not status then return nil, err end
+  if (status.tracer_pid or 0) > 0 then return nil, traced(target, status.tracer_pid) end
   local stage
   stage, err = artifacts.stage {
     pid = target.pid, uid = status.euid or status.uid, root = store.root(), folder = plan.folder, folders = folders_of(target),

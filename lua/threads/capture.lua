@@ -14,6 +14,7 @@ local worker = require("lunette.worker")
 local M = {}
 
 M.TIMEOUT_MS = 60000
+M.FRAMES, M.FRAMES_MAX = 64, 512 -- of a thread that are kept, as native/memory/job_threads.c has them
 local LINES_TIMEOUT_MS <const> = 10000
 local MAX_LINES <const> = 2000
 local FLAGS <const> = {
@@ -140,10 +141,11 @@ end
 -- A thread without a managed one, of a program that has none (NativeAOT): the label is by the kernel's word.
 local function native_thread(given, facts)
   local frames, sps = frames_of(given.frames, {}, facts)
-  local reason = (facts.reasons or {})[given.tid] or given.state and native_code.reason { state = given.state }
+  local state = given.state ~= "t" and given.state or nil -- begun while we stopped the others: that stop is ours
+  local reason = (facts.reasons or {})[given.tid] or state and native_code.reason { state = state }
   return {
     id = given.osId, os_id = given.osId, address = "0x0", flags = 0, lock_count = 0, alive = true, background = false,
-    frames = frames, sps = sps, name = given.name, state = given.state or "?", reason = reason, key = given.osId,
+    frames = frames, sps = sps, name = given.name, state = state or "?", reason = reason, key = given.osId,
     stack_end = given["end"], native = true, refs = {}, waits_on = {},
   }
 end
@@ -301,6 +303,15 @@ function M.artifact(facts)
   return artifact
 end
 
+-- What the limit of frames left out is said, not only of the thread that somebody looks at.
+local function cut_stacks(artifact, max_frames)
+  local n = 0
+  for _, thread in ipairs(artifact.threads) do n = n + (thread.stack_end == "cut" and 1 or 0) end
+  if n == 0 then return end
+  artifact.warnings[#artifact.warnings + 1] = ("%d %s longer than the %d frames that are kept (maxFramesPerThread, at most %d)"):format(
+    n, n == 1 and "stack is" or "stacks are", max_frames or M.FRAMES, M.FRAMES_MAX)
+end
+
 --- Takes a snapshot of a process or a dump.
 ---@param ctx table
 ---@param source { process: table?, dump: string? }
@@ -321,6 +332,7 @@ function M.run(ctx, source, args)
   facts.reasons = reasons
   local artifact = M.artifact(facts)
   if artifact.native or args.includeNativeFrames then finish_native(artifact, live) end
+  cut_stacks(artifact, args.maxFramesPerThread)
   artifact.started_unix_ms, artifact.dump_path = unix, source.dump
   artifact.process = source.process
   lines(ctx, artifact, args, source.process)

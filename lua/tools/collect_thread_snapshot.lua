@@ -118,7 +118,8 @@ local function run(ctx, args)
   data.threads = wire.threads(locks.decisive(artifact), size.threads, size.frames, false)
   if size.locks > 0 then data.locks = wire.locks(artifact, size.locks) end
   local signals = signal.of_capture(KIND, artifact, entry.id)
-  local notes = #artifact.warnings > 0 and " " .. table.concat(artifact.warnings, ". ") .. "." or ""
+  local notes = ""
+  for _, warning in ipairs(artifact.warnings) do notes = notes .. " " .. warning:gsub("^%l", string.upper) .. "." end
   return data, {
     summary = sentence(artifact, cycles) .. notes, handle = entry, process = from.process, signals = signals,
     hints = rules.hints(KIND, {

@@ -75,6 +75,10 @@ typedef struct art_stage {
     bool direct;               /* it lies in the folder below the root to which its files go */
     int64_t free_bytes;        /* of its file system, for who is not root */
 } art_stage;
+/* Removes private folders (their names begin with prefix) that servers which were killed have left in the open folder
+ * parent: whoever uses one holds a lock on it, which ends with him. Only those of uid or of our own user, 0700, and
+ * unchanged for more than older_s seconds: of one just made the lock may not be taken yet. Opening a stage does it. */
+void art_stage_sweep(int parent, const char *prefix, uid_t uid, int older_s);
 /* Makes a private folder (0700, owned by uid) in the first of the folders (as the process sees them; NULL-terminated)
  * that will do, through /proc/PID/root. ERR_PERMISSION_DENIED with the cure when that cannot be looked into. */
 int art_stage_open(pid_t pid, uid_t uid, const char *const *folders, art_stage *out, err *e);

@@ -3,20 +3,28 @@
  * and as its own user, so this is the folder below the artifact root only when the target sees the same one and is the
  * same user; else a folder of its own in the target's file system, from which the file is moved. What a target wrote is
  * not trusted to be a file: it is opened without following links and must be a regular one. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "artifacts/artifacts.h"
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 #define TRIES  8
+#define NAME   "lunette-"
+#define DIGITS 24
+/* of a folder that was made a moment ago the lock may not be taken yet */
+#define YOUNG_S   60
+#define SWEEP_MAX 256 /* private folders that are looked at */
 
 int64_t art_free_bytes(int fd)
 {
@@ -70,13 +78,61 @@ static int no_root(err *e, int sys, pid_t pid)
     return rc;
 }
 
+/* Whether a name is of a private folder: the prefix, lunette- and 24 hexadecimal digits. */
+static bool is_stage(const char *name, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    if (strncmp(name, prefix, n) != 0 || strncmp(name + n, NAME, strlen(NAME)) != 0) return false;
+    const char *digits = name + n + strlen(NAME);
+    return strspn(digits, "0123456789abcdef") == DIGITS && digits[DIGITS] == '\0';
+}
+
+static void remove_files(int dir)
+{
+    int own = openat(dir, ".", FOLDER);
+    DIR *list = own < 0 ? NULL : fdopendir(own);
+    if (!list && own >= 0) close(own);
+    if (!list) return;
+    for (struct dirent *d; (d = readdir(list));) {
+        struct stat st;
+        if (fstatat(dir, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode)) unlinkat(dir, d->d_name, 0);
+    }
+    closedir(list);
+}
+
+void art_stage_sweep(int parent, const char *prefix, uid_t uid, int older_s)
+{
+    int own = openat(parent, ".", FOLDER);
+    DIR *list = own < 0 ? NULL : fdopendir(own);
+    if (!list && own >= 0) close(own);
+    if (!list) return;
+    int seen = 0;
+    for (struct dirent *d; seen < SWEEP_MAX && (d = readdir(list));) {
+        if (!is_stage(d->d_name, prefix)) continue;
+        seen++;
+        int dir = openat(parent, d->d_name, FOLDER);
+        struct stat st;
+        if (dir < 0) continue;
+        bool left = fstat(dir, &st) == 0 && (st.st_uid == uid || st.st_uid == geteuid()) &&
+                    (st.st_mode & 07777) == 0700 && st.st_ctime + older_s < time(NULL) &&
+                    flock(dir, LOCK_EX | LOCK_NB) == 0;
+        if (left) {
+            remove_files(dir);
+            unlinkat(parent, d->d_name, AT_REMOVEDIR);
+        }
+        close(dir);
+    }
+    closedir(list);
+}
+
 /* Makes the private folder in s->parent; its name begins with prefix. 0, or an errno. */
 static int make_private(art_stage *s, const char *prefix, uid_t uid)
 {
+    art_stage_sweep(s->parent, prefix, uid, YOUNG_S);
     for (int i = 0; i < TRIES; i++) {
         uint64_t r[2];
         if (getrandom(r, sizeof r, 0) != (ssize_t)sizeof r) return EIO;
-        (void)snprintf(s->name, sizeof s->name, "%slunette-%016llx%08x", prefix, (unsigned long long)r[0],
+        (void)snprintf(s->name, sizeof s->name, "%s" NAME "%016llx%08x", prefix, (unsigned long long)r[0],
                        (unsigned)r[1]);
         if (mkdirat(s->parent, s->name, 0700) == 0) break;
         if (errno != EEXIST) return errno;
@@ -88,6 +144,8 @@ static int make_private(art_stage *s, const char *prefix, uid_t uid)
     struct stat st;
     if (!sys && (fstat(s->dir, &st) != 0 || st.st_uid != geteuid()))
         sys = EPERM; /* somebody put another in its place */
+    if (!sys)
+        (void)flock(s->dir, LOCK_EX | LOCK_NB); /* see art_stage_sweep; a file system without locks has none to sweep */
     if (!sys && uid != geteuid() && fchown(s->dir, uid, (gid_t)-1) != 0) sys = errno;
     if (sys) art_stage_close(s, NULL);
     return sys;
@@ -125,6 +183,23 @@ int art_stage_open(pid_t pid, uid_t uid, const char *const *folders, art_stage *
     return 0;
 }
 
+/* Puts root, name and what lies in it together, in s->path. False when that is too long. */
+static bool set_path(art_stage *s, const char *root, const char *name, const char *last)
+{
+    const char *const parts[] = {root, name, last};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t n = strlen(parts[i]);
+        if (n == 0) continue;
+        if (at + n + 2 > sizeof s->path) return false;
+        if (i > 0) s->path[at++] = '/';
+        memcpy(s->path + at, parts[i], n);
+        at += n;
+    }
+    s->path[at] = '\0';
+    return true;
+}
+
 int art_stage_direct(pid_t pid, uid_t uid, const char *root, int root_fd, const char *name, art_stage *out, err *e)
 {
     stage_init(out);
@@ -133,16 +208,14 @@ int art_stage_direct(pid_t pid, uid_t uid, const char *root, int root_fd, const 
     if (dir < 0) return dir;
     int there = -1, top = uid == geteuid() && realpath(root, real) ? root_of(pid) : -1;
     struct stat ours, theirs;
-    int n = snprintf(out->path, sizeof out->path, "%s%s%s", real, *name ? "/" : "", name);
-    if (top >= 0 && n > 0 && (size_t)n < sizeof out->path) there = descend(top, out->path);
+    if (top >= 0 && set_path(out, real, name, "")) there = descend(top, out->path);
     bool same = there >= 0 && fstat(dir, &ours) == 0 && fstat(there, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
                 ours.st_ino == theirs.st_ino;
     if (there >= 0) close(there);
     if (top >= 0) close(top);
     out->parent = dir;
     int sys = same ? make_private(out, ".", uid) : 0;
-    n = snprintf(out->path, sizeof out->path, "%s%s%s/%s", real, *name ? "/" : "", name, out->name);
-    if (!same || sys || (size_t)n >= sizeof out->path) {
+    if (!same || sys || !set_path(out, real, name, out->name)) {
         art_stage_close(out, NULL);
         return 0;
     }

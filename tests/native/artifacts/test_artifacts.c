@@ -275,6 +275,50 @@ static void what_a_process_wrote_is_taken(void **state)
     close(fd);
 }
 
+/* Of a server that was killed its folder goes; of one that lives it stays, and so does what only looks like one. */
+static void what_a_killed_server_left_goes(void **state)
+{
+    (void)state;
+    err e = {0};
+    art_stage s;
+    struct stat st;
+    static const char *const odd[] = {"lunette-0123456789abcdef0123456", "lunette-0123456789abcdef0123456g",
+                                      "lunette-0123456789abcdef012345678", "xlunette-0123456789abcdef01234567"};
+    char left[PATH_MAX], open_one[PATH_MAX], folder[PATH_MAX], bare[PATH_MAX];
+    memcpy(folder, in(top, "tmp"), sizeof folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    const char *const folders[] = {folder, NULL};
+    assert_int_equal(art_stage_open(getpid(), geteuid(), folders, &s, &e), 0);
+    put(in(s.path, "used"), "dump");
+    memcpy(left, in(folder, "lunette-0123456789abcdef01234567"), sizeof left);
+    assert_int_equal(mkdir(left, 0700), 0);
+    put(in(left, "x.dmp.part"), "dump");
+    assert_int_equal(symlink(in(top, "secret"), in(left, "link")), 0);
+    memcpy(open_one, in(folder, "lunette-0123456789abcdef01234568"), sizeof open_one);
+    assert_int_equal(mkdir(open_one, 0700), 0);
+    assert_int_equal(chmod(open_one, 0755), 0);
+    memcpy(bare, in(folder, "lunette-0123456789abcdef01234569"), sizeof bare);
+    assert_int_equal(symlink(left, bare), 0);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        assert_int_equal(mkdir(in(folder, odd[i]), 0700), 0);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    art_stage_sweep(fd, "", geteuid(), 60);
+    assert_int_equal(access(left, F_OK), 0); /* young */
+    art_stage_sweep(fd, "", geteuid(), -2);
+    assert_int_equal(access(left, F_OK), -1);
+    assert_int_equal(access(open_one, F_OK), 0);
+    assert_int_equal(lstat(bare, &st), 0);
+    assert_int_equal(access(in(s.path, "used"), F_OK), 0);
+    const char *const files[] = {"used", NULL};
+    art_stage_close(&s, files);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+        assert_int_equal(rmdir(in(folder, odd[i])), 0);
+    unlink(bare);
+    rmdir(open_one);
+    rmdir(folder);
+    close(fd);
+}
+
 static void what_is_no_file_is_not_taken(void **state)
 {
     (void)state;
@@ -357,6 +401,7 @@ int main(void)
         cmocka_unit_test(a_file_is_written_whole_and_never_through_a_link),
         cmocka_unit_test(a_file_is_removed_and_told_of),
         cmocka_unit_test(what_a_process_wrote_is_taken),
+        cmocka_unit_test(what_a_killed_server_left_goes),
         cmocka_unit_test(what_is_no_file_is_not_taken),
         cmocka_unit_test(the_folder_itself_serves_who_sees_it),
         cmocka_unit_test(a_mapped_file_is_opened_without_links),
