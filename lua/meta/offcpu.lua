@@ -82,7 +82,7 @@ function Result:close() end
 
 --- Opens the events. Waits.
 ---@param pid integer
----@param options? { stack_bytes?: integer, syscalls?: boolean }
+---@param options? { stack_bytes?: integer, syscalls?: boolean, builder?: LunetteProfileBuilder }   builder: has the methods of the JIT
 ---@return LunetteOffCpuCapture?
 ---@return LunetteErr? err
 ---@nodiscard

@@ -2,6 +2,7 @@
 -- The names of managed code for a capture of the kernel: a session of the runtime that is opened when the window is over, and ended at
 -- once, for what it tells at its end: all methods, and where their code lies. So it is no part of what the window sees. Without it frames
 -- of managed code are addresses, which is no failure of the capture.
+local capture = require("samplers.capture")
 local events = require("lunette.events")
 local loop = require("lunette.loop")
 local profile = require("lunette.profile")
@@ -19,6 +20,19 @@ local function drain(source)
     local batch, err = source:next(M.STOP_MS)
     if not batch then return err.kind == "NotFound" or nil, err end
   end
+end
+
+--- A builder that knows the methods which are there before a window: frames of methods without a frame pointer are found by where these
+--- begin. Those that are compiled within the window are not among them.
+---@param source CollectorSource
+---@return LunetteProfileBuilder? builder, table? err
+---@nodiscard
+function M.before(source)
+  local builder, err = profile.new { kind = "cpu" }
+  if not builder then return nil, err end
+  local digest = source.process.digest
+  if not (digest and digest.runtime == "NativeAot") then capture.take_names(source, {}, builder) end
+  return builder
 end
 
 --- The map of the target's methods, as a builder of lunette.profile; nil and why there is none: M.NATIVE of a program without a JIT.

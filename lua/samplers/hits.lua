@@ -9,7 +9,6 @@ local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
-local profile = require("lunette.profile")
 local progress = require("lunette.progress")
 local sources = require("samplers.sources")
 local wire = require("samplers.wire")
@@ -99,7 +98,7 @@ end
 function M.run(ctx, source, args, spec)
   loop.set_budget(-1)
   local target = source.process
-  local builder <close>, err = profile.new { kind = "cpu" }
+  local builder <close>, err = beside.before(source)
   if not builder then return nil, err end
   local done
   done, err = window(ctx, target, args, spec, builder)

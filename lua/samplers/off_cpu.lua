@@ -105,8 +105,11 @@ local function notes_of(info, why)
   return notes
 end
 
-local function record(ctx, target, args)
-  local capture <close>, err = offcpu.open(target.pid)
+local function record(ctx, source, args)
+  local target = source.process
+  local methods <close>, no_methods = beside.before(source)
+  if not methods then return nil, no_methods end
+  local capture <close>, err = offcpu.open(target.pid, { builder = methods })
   if not capture then return nil, kernel_error.of(err, target.pid, "off_cpu") end
   local started_unix_ms, own_ns, ok = loop.unix_ms(), proc.own_cpu().process_ns
   do
@@ -115,7 +118,7 @@ local function record(ctx, target, args)
     if not ok then return nil, err end
   end
   local window_cpu_ns = proc.own_cpu().process_ns - own_ns
-  local builder, why = beside.names(target)
+  local builder, why = beside.names(target, methods)
   local result
   result, err = capture:finish(builder)
   if not result then return nil, err end
@@ -125,7 +128,7 @@ end
 local function collect(ctx, source, args)
   loop.set_budget(-1)
   local target = source.process
-  local done, err = record(ctx, target, args)
+  local done, err = record(ctx, source, args)
   if not done then return nil, err end
   local info = done.result:info()
   return {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "naming/naming.h"
 #include "offcpu/stacks.h"
+#include "profile/code.h"
 
 struct hits {
     atomic_uint refs;
@@ -24,6 +25,7 @@ struct hits {
     naming *names;
     oc_stacks *stacks;        /* for what it remembers */
     profile_builder *builder; /* borrowed: it holds a reference to this */
+    profile_code code;        /* where its methods begin */
     hits_stats stats;
 };
 
@@ -136,6 +138,8 @@ int hits_open(const hits_cfg *cfg, hits **out, err *e)
         hits_unref(h);
         return rc;
     }
+    h->code.builder = h->builder;
+    uw_space_code(h->space, profile_code_at, &h->code);
     h->stats.open_ns = mono_ns() - began;
     profile_own_resolver(h->builder, resolve, hits_ref(h), let_go);
     *out = h;
@@ -231,6 +235,7 @@ void hits_unref(hits *h)
     naming_free(h->names);
     uw_space_free(h->space);
     oc_stacks_free(h->stacks);
+    profile_code_fini(&h->code);
     pthread_mutex_destroy(&h->lock);
     free(h);
 }

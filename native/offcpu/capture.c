@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "kernel/kernel.h"
 #include "naming/naming.h"
+#include "profile/code.h"
 
 enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX, FRAME_POINTER_WORDS = 96 };
 #define MORE_NS            INT64_C(10000000)
@@ -32,6 +33,7 @@ struct oc_capture {
     int pid;
     perf_set *perf;
     uw_space *space;
+    profile_code code; /* its builder is held */
     naming *names;
     oc *spans;
     oc_stacks *stacks;
@@ -336,6 +338,10 @@ int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e)
     c->syscalls = (cfg && cfg->syscalls) || !c->kernel_names;
     if (rc == 0) rc = load_formats(c, c->syscalls, e);
     if (rc == 0) rc = open_events(c, cfg, e);
+    if (rc == 0 && cfg && cfg->builder) {
+        c->code.builder = profile_builder_ref(cfg->builder);
+        uw_space_code(c->space, profile_code_at, &c->code);
+    }
     if (rc == 0) (void)uw_space_load(c->space, pid, &ignored); /* what comes later comes as records */
     if (rc < 0) {
         oc_close(c);
@@ -498,6 +504,8 @@ void oc_close(oc_capture *c)
     perf_close(c->perf);
     naming_free(c->names);
     uw_space_free(c->space);
+    profile_code_fini(&c->code);
+    profile_builder_unref(c->code.builder);
     oc_stacks_free(c->stacks);
     oc_free(c->spans);
     map64_fini(&c->live);

@@ -16,6 +16,7 @@
 #include "clr/methods.h"
 #include "kernel/perf.h"
 #include "offcpu/result.h"
+#include "profile/profile.h"
 
 #define OC_STACK_BYTES    8192u /* of each sample's user stack */
 #define OC_RING_BYTES     ((size_t)32 << 20)
@@ -27,8 +28,9 @@
 #define OC_FILTER_THREADS 200u  /* a filter is a page of text at most */
 
 typedef struct oc_cfg {
-    uint32_t stack_bytes; /* 0: OC_STACK_BYTES */
-    bool syscalls;        /* take raw_syscalls:sys_enter even where the kernel's names tell the call */
+    uint32_t stack_bytes;     /* 0: OC_STACK_BYTES */
+    bool syscalls;            /* take raw_syscalls:sys_enter even where the kernel's names tell the call */
+    profile_builder *builder; /* that has the methods of the JIT, or NULL; a reference is taken */
 } oc_cfg;
 
 typedef struct oc_capture oc_capture;

@@ -130,12 +130,13 @@ static int push_opened(lua_State *L, future *f, void *arg)
     return 1;
 }
 
-/* offcpu.open(pid, { stack_bytes =, syscalls = }) */
+/* offcpu.open(pid, { stack_bytes =, syscalls =, builder = }) */
 static int l_open(lua_State *L)
 {
     lua_Integer pid = luaL_checkinteger(L, 1);
     luaL_argcheck(L, pid > 0 && pid <= INT32_MAX, 1, "no process id");
     oc_cfg cfg = {0};
+    profile_builder *b = NULL;
     if (lua_istable(L, 2)) {
         lua_getfield(L, 2, "stack_bytes");
         lua_Integer n = luaL_optinteger(L, -1, 0);
@@ -143,6 +144,8 @@ static int l_open(lua_State *L)
         cfg.stack_bytes = (uint32_t)n;
         lua_getfield(L, 2, "syscalls");
         cfg.syscalls = lua_toboolean(L, -1);
+        lua_getfield(L, 2, "builder");
+        if (!lua_isnil(L, -1)) b = profile_lua__builder(L, -1);
     }
     shared *s = mem_calloc(1, sizeof *s);
     job *j = job_new(L, OP_OPEN, s);
@@ -152,6 +155,7 @@ static int l_open(lua_State *L)
     }
     j->pid = (int)pid;
     j->cfg = cfg;
+    if (b) j->builder = j->cfg.builder = profile_builder_ref(b);
     return run(L, j, push_opened);
 }
 

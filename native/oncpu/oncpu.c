@@ -12,14 +12,11 @@
 
 #include "base/clock.h"
 #include "naming/naming.h"
+#include "profile/code.h"
 
 #define KERNEL_HALF (UINT64_C(1) << 63)
 
-/* What is known of an address: where its method begins, 0: nowhere. */
-#define STARTS_MAX 65536u
-#define RETRY_NS   INT64_C(500000000) /* a method that was just compiled is told of a moment later */
-#define SHARE      20                 /* part of the time that looking may take */
-#define MET_MAX    1024u
+#define MET_MAX 1024u
 
 struct oncpu {
     atomic_uint refs;
@@ -28,10 +25,7 @@ struct oncpu {
     uw_space *space;
     naming *names;
     profile_builder *builder; /* borrowed after oncpu_run: it holds a reference to this */
-    map64 starts;             /* by address */
-    int64_t look_at;          /* not before: the map of methods was costly to ask */
-    int64_t forget_at;        /* when addresses that were not known are asked for again */
-    map64 unknown;            /* addresses */
+    profile_code code;        /* where its methods begin */
     uint64_t met[MET_MAX];    /* addresses whose file has been opened for its symbols */
     bool opened[NAMING_FILES_MAX];
     oncpu_stats stats;
@@ -176,35 +170,6 @@ static void on_record(void *arg, const perf_record *r)
         take_map(c, &r->map);
 }
 
-/* ---- code of the JIT --------------------------------------------------------------------------------------------- */
-
-/* Asking sorts the map when methods came meanwhile: the more that costs, the rarer it is asked. */
-static bool ask(oncpu *c, uint64_t ip, uint64_t *start)
-{
-    int64_t began = mono_ns();
-    if (began < c->look_at) return false;
-    bool found = profile_builder_code(c->builder, ip, start);
-    int64_t ended = mono_ns();
-    if (ended - began > 200000) c->look_at = ended + SHARE * (ended - began);
-    if (found && c->starts.n < STARTS_MAX) (void)map64_put(&c->starts, ip, *start);
-    if (!found && c->unknown.n < STARTS_MAX) (void)map64_put(&c->unknown, ip, 0);
-    return found;
-}
-
-static bool code_at(void *arg, uint64_t ip, uint64_t *start)
-{
-    oncpu *c = arg;
-    uint64_t ignored;
-    if (map64_get(&c->starts, ip, start)) return true;
-    if (map64_get(&c->unknown, ip, &ignored)) {
-        int64_t now = mono_ns();
-        if (now < c->forget_at) return false;
-        map64_clear(&c->unknown);
-        c->forget_at = now + RETRY_NS;
-    }
-    return ask(c, ip, start);
-}
-
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 static bool resolve(void *arg, uint64_t ip, int64_t time, profile_name *out)
@@ -249,7 +214,8 @@ int oncpu_open(const oncpu_cfg *cfg, oncpu **out, err *e)
         return rc;
     }
     c->builder = cfg->builder;
-    uw_space_code(c->space, code_at, c);
+    c->code.builder = cfg->builder;
+    uw_space_code(c->space, profile_code_at, &c->code);
     profile_own_resolver(c->builder, resolve, oncpu_ref(c), let_go);
     *out = c;
     return 0;
@@ -287,7 +253,6 @@ void oncpu_unref(oncpu *c)
     perf_close(c->set);
     naming_free(c->names);
     uw_space_free(c->space);
-    map64_fini(&c->starts);
-    map64_fini(&c->unknown);
+    profile_code_fini(&c->code);
     free(c);
 }

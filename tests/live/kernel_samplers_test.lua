@@ -186,6 +186,23 @@ local function beside_perf(skip)
   h.eq(0, data.cost.eventsLost, "nothing is lost")
 end
 
+--- The JIT keeps no frame pointer in a small method of one call: its caller is there all the same.
+local function frameless(skip)
+  need(skip, "net10.0", "sched_switch")
+  need(skip, "net10.0", "uprobe")
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "frameless", 20)
+  local names = { "FramelessBelow", "FramelessMiddle", "FramelessAbove", "ManagedFrameless" }
+  local envelope = during(server, target, { kind = "off_cpu", durationSeconds = 3, topN = 50 })
+  local _, _, row = sum(ask(server, envelope, "topStacks", { topN = 50 }).stacks, "known_futexes", "futex")
+  for _, name in ipairs(names) do h.ok(managed(row, "net10.0", name), "off_cpu: " .. name .. " of " .. h.json.encode(row.stack)) end
+  envelope = during(server, target, { kind = "native-alloc", nativeAllocSamplePeriod = 1, durationSeconds = 3, topN = 50 })
+  for _, name in ipairs(names) do
+    local tree = ask(server, envelope, "call-tree", { rootMethodFilter = "Program." .. name, maxDepth = 20 })
+    h.ok(tree.root.inclusiveSamples >= 2 * 20 * 3, ("native-alloc: %d below %s"):format(tree.root.inclusiveSamples, name))
+  end
+end
+
 -- ---- probes ---------------------------------------------------------------------------------------------------------------------------
 
 local function allocs(runtime)
@@ -354,6 +371,6 @@ end
 table.move({
   { "threads that stand", standing }, { "switches beside perf", beside_perf }, { "mutex calls of known number", locks },
   { "every way to watch a function", ways }, { "probes that were left behind", left_behind }, { "faults and switches", efficiency },
-  { "a batch of both", batch }, { "as nobody", nobody },
-}, 1, 8, #cases + 1, cases)
+  { "methods without a frame", frameless }, { "a batch of both", batch }, { "as nobody", nobody },
+}, 1, 9, #cases + 1, cases)
 return cases

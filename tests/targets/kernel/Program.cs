@@ -11,6 +11,7 @@ internal static partial class Known
     private const string Library = "known";
 
     [LibraryImport(Library)] internal static partial void known_allocs(int n, [Out] long[] result);
+    [LibraryImport(Library)] internal static partial void known_leaks(int n, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_fights(int n, int holdMs, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_locks(int n, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_sleeps(int n, [Out] long[] result);
@@ -28,6 +29,44 @@ internal static class Program
         var r = new long[4];
         Known.known_allocs(n, r);
         return $"malloc={r[0]} calloc={r[1]} realloc={r[2]} kept={r[3]}";
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static string ManagedLeaks(int n)
+    {
+        var r = new long[4];
+        Known.known_leaks(n, r);
+        return $"small={r[0]} grown={r[1]} aligned={r[2]} freed={r[3]}";
+    }
+
+    // The JIT keeps no frame pointer in a small method of one call that is optimized: whoever calls it is found by where it begins only.
+    private const MethodImplOptions Optimized = MethodImplOptions.NoInlining | MethodImplOptions.AggressiveOptimization;
+    private static readonly long[] s_frameless = new long[8];
+    private static int s_calls;
+
+    [MethodImpl(Optimized)]
+    private static int FramelessBelow(int n)
+    {
+        Known.known_allocs(n, s_frameless);
+        Known.known_futexes(n, 15, s_frameless);
+        return s_calls++;
+    }
+
+    [MethodImpl(Optimized)]
+    private static int FramelessMiddle(int n) => FramelessBelow(n) + 1;
+
+    [MethodImpl(Optimized)]
+    private static int FramelessAbove(int n)
+    {
+        var first = FramelessMiddle(n);
+        return first + FramelessMiddle(n);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static string ManagedFrameless(int n)
+    {
+        FramelessAbove(n);
+        return $"runs={s_calls}";
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
@@ -120,6 +159,8 @@ internal static class Program
         Func<int, string> load = mode switch
         {
             "allocs" => k => InThread("k-allocs", k, ManagedAllocs),
+            "leaks" => k => InThread("k-leaks", k, ManagedLeaks),
+            "frameless" => k => InThread("k-frameless", k, ManagedFrameless),
             "locks" => k => InThread("k-locks", k, ManagedLocks),
             "faults" => k => InThread("k-faults", k, ManagedFaults),
             "pingpong" => k => InThread("k-pingpong", k, ManagedPingPong),

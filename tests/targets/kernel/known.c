@@ -80,6 +80,54 @@ API void known_allocs(int n, int64_t *out)
     }
 }
 
+/* ---- blocks that are not freed: n of 48 bytes, n / 2 that grew from 100 to 3000, n / 4 of 256 on a boundary ---- */
+
+SITE static void *known_leak_small(void)
+{
+    void *p = malloc(48);
+    *(volatile char *)p = 1;
+    return p;
+}
+
+SITE static void *known_leak_grown(void *p)
+{
+    p = realloc(p, 3000);
+    *(volatile char *)p = 1;
+    return p;
+}
+
+SITE static void *known_leak_aligned(void)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, 64, 256) != 0) return NULL;
+    *(volatile char *)p = 1;
+    return p;
+}
+
+/* One of 500 bytes is kept until the next run: its free has no allocation within a window. out: small, grown, aligned,
+ * freed (blocks of two other sites) */
+API void known_leaks(int n, int64_t *out)
+{
+    static void *until_next;
+    memset(out, 0, 4 * sizeof *out);
+    free(until_next);
+    until_next = malloc(500);
+    for (int i = 0; i < n; i++) {
+        (void)known_leak_small();
+        out[0]++;
+        if (i % 2) {
+            (void)known_leak_grown(calloc(1, 100));
+            out[1]++;
+        }
+        if (i % 4 == 3) {
+            (void)known_leak_aligned();
+            out[2]++;
+        }
+        free(known_site_realloc(known_site_malloc()));
+        out[3] += 2;
+    }
+}
+
 /* ---- mutexes: one holds, another wants ---- */
 
 typedef struct fight {
