@@ -82,8 +82,9 @@ void graph_ways_unref(graph_ways *w);
 uint32_t graph_way(const graph_ways *w, uint32_t node, uint32_t *out, uint32_t max, uint32_t *root);
 /* References away from a root: 0 is what a root refers to; GRAPH_NONE: no root keeps it. */
 uint32_t graph_distance(const graph_ways *w, uint32_t node);
-/* Of a type the object that says most: of those a root keeps the one that retains most (t given), else the biggest,
- * the nearest one to a root of equals. GRAPH_NONE: no root keeps one. */
+/* Of a type the object that says most: of those that a root keeps, and that on their ways are referred to by the type
+ * (or by roots) that refers to most bytes of them, the one that retains most (t given), else the biggest, the nearest
+ * one to a root of equals. An odd one does not stand for thousands. GRAPH_NONE: no root keeps one. */
 uint32_t graph_example(const graph_ways *w, const graph_tree *t, uint32_t type);
 
 /* ---- what can be reached ----------------------------------------------------------------------------------------- */

@@ -126,13 +126,43 @@ uint32_t graph_way(const graph_ways *w, uint32_t node, uint32_t *out, uint32_t m
     return length;
 }
 
+/* Who refers to it on its way: a type; info.types: a root; GRAPH_NONE: nobody, or an object of its own type, which then
+ * is the better example. */
+static uint32_t referrer(const graph_ways *w, uint32_t node)
+{
+    const graph *g = w->g;
+    uint32_t from = w->from[node];
+    if (from == GRAPH_NONE) return GRAPH_NONE;
+    if (from >= g->info.nodes) return g->info.types;
+    return g->type[from] == g->type[node] ? GRAPH_NONE : g->type[from];
+}
+
+/* The referrer of most bytes of the type; GRAPH_NONE: none is known, or no memory to count. */
+static uint32_t usual_referrer(const graph_ways *w, uint32_t type)
+{
+    const graph *g = w->g;
+    uint64_t *bytes = mem_calloc(g->info.types + UINT64_C(1), sizeof *bytes);
+    uint32_t most = GRAPH_NONE;
+    for (uint32_t i = 0; bytes && i < g->info.nodes; i++) {
+        uint32_t by = g->type[i] == type ? referrer(w, i) : GRAPH_NONE;
+        if (by == GRAPH_NONE) continue;
+        bytes[by] += graph_size(g, i);
+        if (most == GRAPH_NONE) most = by;
+    }
+    for (uint32_t i = 0; most != GRAPH_NONE && i <= g->info.types; i++)
+        if (bytes[i] > bytes[most]) most = i;
+    free(bytes);
+    return most;
+}
+
 uint32_t graph_example(const graph_ways *w, const graph_tree *t, uint32_t type)
 {
     const graph *g = w->g;
-    uint32_t best = GRAPH_NONE;
+    uint32_t best = GRAPH_NONE, usual = usual_referrer(w, type);
     uint64_t most = 0;
     for (uint32_t i = 0; i < g->info.nodes; i++) {
         if (g->type[i] != type || w->from[i] == GRAPH_NONE) continue;
+        if (usual != GRAPH_NONE && referrer(w, i) != usual) continue;
         uint64_t bytes = t ? graph_retained(t, i) : graph_size(g, i);
         if (best != GRAPH_NONE && (bytes < most || (bytes == most && w->distance[i] >= w->distance[best]))) continue;
         best = i;

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- heap-snapshot/retention-paths: of the largest types, or of those whose names hold a text, the object that keeps most, and the shortest
--- way from a root to it.
+-- heap-snapshot/retention-paths: of the largest types, or of those whose names hold a text, an object that stands for most of them, and the
+-- shortest way from a root to it.
 local artifacts = require("heap.artifact")
 local errors = require("lunette.errors")
 local hints = require("lunette.hints")

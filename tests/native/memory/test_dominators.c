@@ -259,6 +259,41 @@ static void a_named_static_explains_better_than_a_stack(void **st)
     graph_builder_free(b);
 }
 
+/* 20 small arrays of customers and a large one that a stack holds: the customers' explain the type. And of a list of
+ * one type the head, not what hangs on it. */
+static void an_example_stands_for_most_of_its_type(void **st)
+{
+    (void)st;
+    err e = {0};
+    graph_builder *b = graph_builder_new(NULL, &e);
+    uint32_t array = graph_builder_type(b, 1), customer = graph_builder_type(b, 2), node = graph_builder_type(b, 3);
+    for (uint32_t i = 0; i < 20; i++) {
+        graph_builder_node(b, at(i), customer, 32);
+        graph_builder_edge(b, at(20 + i));
+        graph_builder_root(b, GRAPH_ROOT_STRONG_HANDLE, 0, 0, at(i), slice_str(""));
+    }
+    for (uint32_t i = 20; i < 40; i++)
+        graph_builder_node(b, at(i), array, i == 33 ? 101 : 100);
+    graph_builder_node(b, at(40), array, 1500);
+    graph_builder_root(b, GRAPH_ROOT_STACK, 0, 0, at(40), slice_str(""));
+    for (uint32_t i = 41; i < 50; i++) {
+        graph_builder_node(b, at(i), node, 16);
+        graph_builder_edge(b, at(i + 1));
+    }
+    graph_builder_node(b, at(50), node, 160);
+    graph_builder_root(b, GRAPH_ROOT_STATIC, 0, 0, at(41), slice_str("App.List"));
+    graph *g = graph_seal(b, &e);
+    graph_tree *t = graph_tree_new(g, &e);
+    graph_ways *w = graph_ways_new(g, &e);
+    assert_int_equal(graph_example(w, t, graph_type_of(g, 33)), 33);
+    assert_int_equal(graph_example(w, NULL, graph_type_of(g, 33)), 33);
+    assert_int_equal(graph_example(w, t, graph_type_of(g, 45)), 41);
+    graph_tree_unref(t);
+    graph_ways_unref(w);
+    graph_unref(g);
+    graph_builder_free(b);
+}
+
 static void what_can_be_reached_stops_at_its_cap(void **st)
 {
     (void)st;
@@ -312,6 +347,7 @@ int main(void)
         cmocka_unit_test(random_graphs_agree_with_taking_each_object_away),
         cmocka_unit_test(a_long_chain_is_no_deep_stack),
         cmocka_unit_test(a_named_static_explains_better_than_a_stack),
+        cmocka_unit_test(an_example_stands_for_most_of_its_type),
         cmocka_unit_test(what_can_be_reached_stops_at_its_cap),
         cmocka_unit_test(each_allocation_may_fail),
     };
