@@ -70,10 +70,12 @@ end
 
 --- Walks a heap. What it gives is completed by heap.artifact.
 ---@param ctx table
----@param what { process: TargetProcess?, path: string?, retention: boolean, statics: boolean, delegates: boolean, strings: boolean }
+---@param what { process: TargetProcess?, path: string?, retention: boolean, statics: boolean, delegates: boolean, strings: boolean,
+---  freeze: string? }
 ---@return table?, table? err
 function M.walk(ctx, what)
   local args, options = worker.target { process = what.process, dump = what.path }
+  args.freeze = what.freeze
   args.statics, args.delegates, args.strings = what.statics, what.delegates, what.strings
   options.timeout_ms, options.message, options.no_end = M.TIMEOUT_MS, "Walking the heap", true
   local began, started_unix_ms = loop.now_ns(), loop.unix_ms()

@@ -4,6 +4,7 @@
 local lazy = require("lunette.lazy")
 local artifacts = lazy("heap.artifact")
 local captures = require("lunette.captures")
+local config = require("lunette.config")
 local errors = require("lunette.errors")
 local fs = require("lunette.fs")
 local gcdump = lazy("heap.gcdump")
@@ -172,8 +173,8 @@ local function of_live(ctx, args)
     return nil, errors.not_supported(("Process %d is NativeAOT: there is no library that knows its heap."):format(target.pid))
   end
   local artifact
-  artifact, err = walk.walk(ctx, { process = target, retention = args.includeRetentionPaths, statics = args.includeStaticFields,
-    delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
+  artifact, err = walk.walk(ctx, { process = target, freeze = args.freeze, retention = args.includeRetentionPaths,
+    statics = args.includeStaticFields, delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
   if not artifact then return nil, err end
   artifact.origin, artifact.retention = "live", args.includeRetentionPaths
   return answer(artifact, args, target)
@@ -193,6 +194,22 @@ local LIVE_RISK <const> = {
   reason = "Attaches by ptrace and suspends the target while its heap is copied.",
   side_effects = { "suspends the target" }, mitigations = { "it is resumed on every path, also when this server is killed" },
 }
+local FORK_RISK <const> = {
+  level = "high", target_impact = "high", data_exposure = "content",
+  reason = "Attaches by ptrace, makes a thread of the target execute a clone, and reads the copy-on-write child; the target is "
+    .. "suspended only for that.",
+  side_effects = { "suspends the target", "executes system calls in the target", "what the target writes meanwhile takes memory twice" },
+  mitigations = { "the thread finds its way back also when this server is killed", "the memory is estimated first and watched",
+    "the child never runs, and is killed and reaped" },
+}
+local ALLOW_FORK <const> = "Diagnostics:AllowHeapFork"
+
+local function fork_refused(args)
+  if args.freeze ~= "fork" or config.get(ALLOW_FORK) then return nil end
+  return errors.not_supported(("freeze=fork makes the target execute system calls, so it is off unless the operator sets %s (%s) "
+    .. "to true; freeze=copy needs no such thing."):format(ALLOW_FORK, config.variable(ALLOW_FORK)),
+    { hints.new("inspect_heap", "Copy the heap instead.", { source = "live", processId = args.processId }) })
+end
 
 -- ---- captures of a watch ----------------------------------------------------------------------------------------------------------
 
@@ -230,6 +247,10 @@ return tool {
       "dumpFilePath", "string?", applies_to = { "dump", "gcdump" }, required_for = { "dump" }, refused_for = { "live" },
       note = "A core dump, .gcdump or .nettrace file.",
     },
+    {
+      "freeze", "string", default = "copy", trim = true, enum = { "copy", "fork" }, applies_to = { "live" },
+      refused_for = { "dump", "gcdump" }, note = "fork: shorter stop; must be configured.",
+    },
     { "topTypes", "int", default = 20, min = 1, clamp_to = 200, note = "Rows of each list; the handle has all." },
     { "includeRetentionPaths", "bool", default = false, applies_to = WALKED, note = "A chain from a root to each top type." },
     { "retentionPathLimit", "int", default = 8, min = 1, clamp_to = 64, note = "Length of a chain." },
@@ -242,8 +263,10 @@ return tool {
   check = check,
   branches = {
     live = {
-      description = "Suspends the process while its heap is copied.", scopes = { "heap-read", "ptrace" }, risk = LIVE_RISK, task = true,
-      payload = "HeapInspectionResult", run = of_live, unavailable = symbols_refused,
+      description = "Suspends the process while its heap is copied.", scopes = { "heap-read", "ptrace" }, task = true,
+      risk = function(_, args) return args.freeze == "fork" and FORK_RISK or LIVE_RISK end, max_risk = FORK_RISK,
+      payload = "HeapInspectionResult", run = of_live,
+      unavailable = function(ctx, args) return fork_refused(args) or symbols_refused(ctx, args) end,
     },
     dump = {
       description = "A core dump, or a .gcdump file.", scopes = { "heap-read" }, risk = FILE_RISK, task = true,

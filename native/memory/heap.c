@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* heap.c: opens a heap, of a core or of a live process, and finds bytes in it. */
+#include "memory/fork.h"
 #include "memory/heap_own.h"
 
 #include <stdarg.h>
@@ -205,7 +206,10 @@ int heap_open(dac *d, const heap_options *o, heap **out, err *e)
     if (!h->o.threads) h->o.threads = processors < 1 ? 1 : processors > 4 ? 4 : (unsigned)processors;
     if (!h->o.pause_ns) h->o.pause_ns = HEAP_PAUSE_NS;
     h->facts.live = mem_is_live(h->t);
-    int rc = h->o.in_place ? open_in_place(h, e) : h->facts.live ? heap__capture_live(h, e) : open_core(h, e);
+    int rc = h->o.in_place    ? open_in_place(h, e)
+             : !h->facts.live ? open_core(h, e)
+             : h->o.fork      ? heap__capture_fork(h, e)
+                              : heap__capture_live(h, e);
     if (rc == 0) {
         heap_reader reader = {.arg = h, .read = read_words, .look = look};
         h->types = heap_types_new(&reader, h->globals.free, h->globals.string, e);
@@ -223,6 +227,7 @@ void heap_close(heap *h)
 {
     if (!h) return;
     if (h->o.in_place) mem_resume(h->t);
+    if (h->o.fork) mem_fork_drop(h->t);
     heap_types_free(h->types);
     for (size_t i = 0; i < h->n_pieces; i++)
         free(h->pieces[i]);

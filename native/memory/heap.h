@@ -46,6 +46,7 @@ typedef struct heap_options {
     uint64_t memory;  /* bytes that the copy may take; 0: half of what the machine or container has left */
     int64_t pause_ns; /* 0: HEAP_PAUSE_NS; what is estimated to take longer is refused */
     bool in_place;    /* no copy, no roots: a live target stands until heap_close; for a look at few objects */
+    bool fork;        /* of a live target: by a copy-on-write image (fork.h) instead of a copy made while it stands */
     bool stacks;      /* read the roots on stacks too */
     unsigned list;    /* bits of heap_kind: objects of these kinds are shown to who walks for a graph */
     /* Told what happens, for a progress report; may be NULL. */
@@ -67,6 +68,7 @@ typedef struct heap_facts {
     uint64_t committed, reserved, bytes_held; /* of all regions */
     int64_t stop_ns;                          /* for which the target stood; 0: a core */
     int64_t stop_copy_ns, stop_roots_ns;      /* of the last stop: for copying, for reading what keeps objects */
+    int64_t fork_ns;                          /* of it, for the clone; 0: it was copied */
     int64_t estimate_ns;                      /* what was expected */
     uint64_t copied;
     bool gc_at_work;                  /* a collection was at work: results are approximate */

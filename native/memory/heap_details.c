@@ -101,6 +101,10 @@ static void write_stop(const heap *h, jsonw *w)
     jsonw_object(w);
     jsonw_key_lit(w, "ms");
     jsonw_num(w, (double)h->facts.stop_ns / 1e6);
+    if (h->facts.fork_ns) {
+        jsonw_key_lit(w, "forkMs");
+        jsonw_num(w, (double)h->facts.fork_ns / 1e6);
+    }
     jsonw_key_lit(w, "estimatedMs");
     jsonw_num(w, (double)h->facts.estimate_ns / 1e6);
     jsonw_key_lit(w, "copyMs");

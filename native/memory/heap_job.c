@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* heap_job.c: the jobs `heap` and `heap-object` of a worker. The first writes the graph (graph_write) and, behind it,
  * the details as JSON; the second one object as JSON. */
+#include "memory/fork.h"
 #include "memory/heap_details.h"
 #include "memory/jobs.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void tell(void *arg, const char *what) { job_progress(arg, 0.05, "%s", what); }
 
@@ -27,6 +29,7 @@ int job_heap(mem_job *j, err *e)
                         .delegates = job_bool(j, "delegates", false),
                         .strings = job_bool(j, "strings", false)};
     heap_options o = {.stacks = job_bool(j, "roots", true),
+                      .fork = strcmp(job_text(j, "freeze", "copy"), "fork") == 0,
                       .list = 1u << HEAP_TIMER_QUEUE_TIMER | 1u << HEAP_ASYNC_BOX | 1u << HEAP_LOAD_CONTEXT};
     if (want.strings) o.list |= 1u << HEAP_STRING;
     if (want.delegates) o.list |= 1u << HEAP_DELEGATE;
@@ -42,11 +45,14 @@ int job_heap(mem_job *j, err *e)
     job_progress(j, 0.2, "walking the heap");
     rc = heap_graph_of(h, job_bool(j, "roots", true), heap_details_see, details, &g, e);
     if (rc < 0) goto out;
+    if (o.fork) rc = mem_fork_check(dac_target(d), e);
+    if (rc < 0) goto out;
     job_progress(j, 0.7, "writing the graph");
     rc = graph_write(g, job_fd(j), e);
     if (rc < 0) goto out;
     job_progress(j, 0.85, "writing what else there is");
     heap_details_write(details, &want, job_json(j));
+    if (o.fork) rc = mem_fork_check(dac_target(d), e);
 out:
     graph_unref(g);
     heap_details_free(details);

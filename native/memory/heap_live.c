@@ -114,9 +114,9 @@ static void copy_again(heap *h, copying *c)
                       (unsigned long long)missing);
 }
 
-static int copy_heap(heap *h, err *e)
+int heap__copy(heap *h, err *e)
 {
-    copying c = {.pid = mem_pid(h->t), .n = count_pieces(h)};
+    copying c = {.pid = mem_memory_pid(h->t), .n = count_pieces(h)};
     size_t need = copy_bytes(h);
     if (need > h->copy_size) { /* it grew since the estimate */
         if (h->copy) munmap(h->copy, h->copy_size);
@@ -219,16 +219,20 @@ static int refuse_memory(uint64_t bytes, uint64_t limit, err *e)
     return rc;
 }
 
-static int estimate(heap *h, err *e)
+int heap__make_room(heap *h, err *e)
 {
-    int rc = heap__layout(h, e);
-    if (rc < 0) return rc;
     size_t bytes = copy_bytes(h);
     uint64_t limit = h->o.memory = memory_to_spend(h);
     tell(h, "making room for a copy");
-    if (bytes > limit) return refuse_memory(bytes, limit, e);
-    rc = make_room(h, bytes, e);
+    return bytes > limit ? refuse_memory(bytes, limit, e) : make_room(h, bytes, e);
+}
+
+static int estimate(heap *h, err *e)
+{
+    int rc = heap__layout(h, e);
+    if (rc == 0) rc = heap__make_room(h, e);
     if (rc < 0) return rc;
+    size_t bytes = copy_bytes(h);
     double rate = (double)measured_rate(h);
     h->facts.estimate_ns = (int64_t)((double)bytes * 1e9 / rate) +
                            (int64_t)h->facts.threads * (THREAD_STOP_NS + (h->o.stacks ? THREAD_STACK_NS : 0)) + 5000000;
@@ -247,7 +251,7 @@ static int64_t sooner(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* While a process stands nothing is more urgent than letting it go. (Without the right to, we are as urgent as others.)
  */
-static void hurry(bool on, int *before)
+void heap__hurry(bool on, int *before)
 {
     id_t self = (id_t)syscall(SYS_gettid);
     if (on) *before = getpriority(PRIO_PROCESS, self);
@@ -259,10 +263,10 @@ static int stop_and_read(heap *h, bool last, err *e)
 {
     int64_t begin = mono_ns();
     int before = 0;
-    hurry(true, &before);
+    heap__hurry(true, &before);
     int rc = mem_stop(h->t, begin + h->o.pause_ns, e);
     if (rc < 0) {
-        hurry(false, &before);
+        heap__hurry(false, &before);
         return rc;
     }
     dac_flush(h->d);
@@ -270,12 +274,12 @@ static int stop_and_read(heap *h, bool last, err *e)
     if (rc == 0 && h->facts.gc_at_work && !last) rc = 1;
     if (rc == 0 && copy_bytes(h) > h->o.memory) rc = refuse_memory(copy_bytes(h), h->o.memory, e);
     int64_t t0 = mono_ns();
-    if (rc == 0) rc = copy_heap(h, e);
+    if (rc == 0) rc = heap__copy(h, e);
     int64_t t1 = mono_ns();
     if (rc == 0) rc = heap__roots(h, sooner(t1 + HEAP_STACK_NS, begin + h->o.pause_ns), e);
     if (rc == 0) heap__list_loaded(h);
     mem_resume(h->t);
-    hurry(false, &before);
+    heap__hurry(false, &before);
     h->facts.stop_copy_ns = t1 - t0;
     h->facts.stop_roots_ns = mono_ns() - t1;
     return rc;

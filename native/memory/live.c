@@ -146,7 +146,7 @@ static size_t by_file(mem_target *t, uint64_t address, uint8_t *to, size_t n)
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t got = pread(t->mem_fd, to + done, n - done, (off_t)(address + done));
+        ssize_t got = pread(t->image ? t->image_fd : t->mem_fd, to + done, n - done, (off_t)(address + done));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         done += (size_t)got;
@@ -160,7 +160,7 @@ size_t mem__live_read(mem_target *t, uint64_t address, void *to, size_t n)
     while (done < n && !t->no_readv) {
         struct iovec local = {(uint8_t *)to + done, n - done};
         struct iovec remote = {(void *)(uintptr_t)(address + done), n - done};
-        ssize_t got = process_vm_readv(t->pid, &local, 1, &remote, 1, 0);
+        ssize_t got = process_vm_readv(t->image ? t->image : t->pid, &local, 1, &remote, 1, 0);
         if (got < 0 && (errno == EPERM || errno == ENOSYS)) t->no_readv = true;
         if (got <= 0) break;
         done += (size_t)got;
@@ -178,7 +178,7 @@ static void read_some(mem_target *t, mem_piece *p, size_t n)
         local[i] = (struct iovec){p[i].to, p[i].n};
         remote[i] = (struct iovec){(void *)(uintptr_t)p[i].address, p[i].n};
     }
-    ssize_t got = t->no_readv ? -1 : process_vm_readv(t->pid, local, n, remote, n, 0);
+    ssize_t got = t->no_readv ? -1 : process_vm_readv(t->image ? t->image : t->pid, local, n, remote, n, 0);
     size_t left = got > 0 ? (size_t)got : 0;
     for (; whole < n && left >= p[whole].n; whole++) {
         p[whole].got = p[whole].n;

@@ -35,6 +35,7 @@ typedef struct mem__file {
     bool tried;
 } mem__file;
 
+typedef struct mem__fork mem__fork; /* fork_own.h */
 struct mem_target {
     bool live;
     pid_t pid;
@@ -49,6 +50,9 @@ struct mem_target {
     bool other_namespace;
     bool stopped;
     int64_t stop_began, stop_ns;
+    mem__fork *fork; /* NULL: none was prepared */
+    pid_t image;     /* read in its place; 0: none */
+    int image_fd;
     /* core */
     int fd;
     const uint8_t *map;
@@ -85,6 +89,9 @@ void mem__live_close(mem_target *t);
 int mem__list_tasks(mem_target *t, err *e);
 mem__task *mem__task_of(mem_target *t, pid_t tid);
 int mem__show_threads(mem_target *t, err *e);
+/* fork.c: registers at the stop in which the image was made; the end of it all. */
+int mem__saved_registers(const mem_target *t, pid_t tid, mem_registers *out, err *e);
+void mem__fork_free(mem_target *t);
 /* core.c */
 size_t mem__core_read(mem_target *t, uint64_t address, void *to, size_t n);
 const mem__load *mem__load_of(const mem_target *t, uint64_t address);

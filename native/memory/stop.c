@@ -394,6 +394,7 @@ void mem_resume(mem_target *t)
 int mem_registers_of(mem_target *t, pid_t tid, mem_registers *out, err *e)
 {
     *out = (mem_registers){0};
+    if (t->image) return mem__saved_registers(t, tid, out, e);
     mem__task *k = mem__task_of(t, tid);
     if (!k || !k->t.stopped)
         return err_set(e, ERR_NOT_FOUND, "thread %d %s", (int)tid, k ? "does not stand still" : "is not there");

@@ -20,7 +20,7 @@ mem_target *mem__new(err *e)
         (void)err_set(e, ERR_NO_MEMORY, "no memory for a target");
         return NULL;
     }
-    t->pidfd = t->mem_fd = t->fd = -1;
+    t->pidfd = t->mem_fd = t->fd = t->image_fd = -1;
     return t;
 }
 
@@ -42,6 +42,7 @@ void mem_close(mem_target *t)
 {
     if (!t) return;
     mem_resume(t);
+    mem__fork_free(t);
     if (t->live) mem__live_close(t);
     mem__files_close(t);
     if (t->map) munmap((void *)(uintptr_t)t->map, t->size);
@@ -57,7 +58,8 @@ void mem_close(mem_target *t)
 
 bool mem_is_live(const mem_target *t) { return t->live; }
 pid_t mem_pid(const mem_target *t) { return t->pid; }
-bool mem_stopped(const mem_target *t) { return t->stopped; }
+pid_t mem_memory_pid(const mem_target *t) { return t->image ? t->image : t->pid; }
+bool mem_stopped(const mem_target *t) { return t->stopped || t->image; }
 
 int64_t mem_stop_ns(const mem_target *t) { return t->stop_ns + (t->stop_began ? mono_ns() - t->stop_began : 0); }
 

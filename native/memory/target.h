@@ -49,6 +49,7 @@ void mem_close(mem_target *t);
 
 bool mem_is_live(const mem_target *t);
 pid_t mem_pid(const mem_target *t); /* of a core: as it tells; 0 when it does not */
+pid_t mem_memory_pid(const mem_target *t); /* whose memory is read: of its image, when it has one (fork.h) */
 /* What a reader of results must know: a partial core, a file taken from disk. One sentence each. NULL past the end. */
 const char *mem_note(const mem_target *t, size_t i);
 /* Has a live target ended, or become another program? False for a core. */
@@ -147,7 +148,7 @@ int mem_registers_of(mem_target *t, pid_t tid, mem_registers *out, err *e);
 int mem_stop(mem_target *t, int64_t deadline_ns, err *e);
 /* Lets go of all; a signal that was on its way is handed on, a job-control stop stays one. */
 void mem_resume(mem_target *t);
-bool mem_stopped(const mem_target *t);
+bool mem_stopped(const mem_target *t); /* or read by an image that does not change (fork.h) */
 /* Nanoseconds for which a thread of the target stood, in all stops: from the first interrupt to the last resume. */
 int64_t mem_stop_ns(const mem_target *t);
 

@@ -38,8 +38,9 @@ local function start(runtime, mode, n, environment)
   return h.start({ ("%s/memory/%s/lunette-memory"):format(h.targets, runtime), mode, n and tostring(n) }, "memory " .. mode, environment)
 end
 
-local function server_with()
+local function server_with(more)
   return h.server { environment = {
+    Diagnostics__AllowHeapFork = more and more.fork or nil,
     MCP_ARTIFACT_ROOT = h.scratch() .. "/artifacts", MCP_BEARER_TOKEN = "",
     Auth__BearerTokens__0__Name = "all", Auth__BearerTokens__0__Token = "live-test-token", Auth__BearerTokens__0__Scopes__0 = "root",
     Auth__BearerTokens__0__Scopes__1 = "sensitive-heap-read",
@@ -347,10 +348,60 @@ local function in_motion(skip)
   end)
 end
 
+-- ---- freeze=fork ------------------------------------------------------------------------------------------------------------------
+
+local ROUNDS <const> = 10
+
+--- The types of a heap whose program does nothing, by name.
+local function types_of(server, target, freeze)
+  local envelope = inspect(server, { source = "live", processId = target.pid, freeze = freeze, includeRetentionPaths = true })
+  local set = {}
+  for _, row in ipairs(ask(server, envelope.handle, "top-types").topTypes) do
+    set[row.typeFullName] = { row.instanceCount, row.totalBytes }
+  end
+  return set, envelope
+end
+
+local function forked(skip)
+  local server <close> = server_with { fork = "true" }
+  each_runtime(skip, function(runtime)
+    do
+      local quiet <close> = start(runtime, "leak", N)
+      local copied = types_of(server, quiet, "copy")
+      local of_fork, envelope = types_of(server, quiet, "fork")
+      h.eq(copied, of_fork, runtime .. ": a fork has what a copy has")
+      explained(server, envelope, runtime .. " fork")
+      h.eq(copied, (types_of(server, quiet, "copy")), runtime .. ": and leaves it as it was")
+    end
+    local busy <close> = start(runtime, "toil", 1)
+    for round = 1, ROUNDS do
+      local data = inspect(server, { source = "live", processId = busy.pid, freeze = "fork", topTypes = 200 }).data
+      local nodes = by_name(data.topTypesByInstances)["Lunette.Target.Node"]
+      h.eq(N, nodes and nodes.instanceCount, ("%s round %d"):format(runtime, round))
+      local facts = h.ok(server:call("inspect_process", { processId = busy.pid, view = "info" }))
+      h.eq(nil, facts.error, runtime .. ": its diagnostics socket answers")
+    end
+    local line = busy:command("check", "^WORK")
+    h.ok(line:find("wrong=0 ", 1, true), runtime .. ": " .. line)
+  end)
+end
+
+local function fork_is_off(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local target <close> = start("net10.0", "idle")
+  local envelope = h.ok(server:call("inspect_heap", { source = "live", processId = target.pid, freeze = "fork" }))
+  h.eq("NotSupported", envelope.error and envelope.error.kind)
+  h.ok(envelope.error.message:find("Diagnostics__AllowHeapFork", 1, true), envelope.error.message)
+end
+
 return {
   { "as ClrMD counts", as_clrmd },
   { "a leak is explained on every runtime, live and from a dump", leak },
   { "timers, async methods, contexts, finalizers and handles", odds },
   { "values are for those who may see them", values },
   { "a heap in motion", in_motion },
+  { "a fork is read like a copy, and harms nothing", forked },
+  { "a fork is off unless it is configured", fork_is_off },
 }

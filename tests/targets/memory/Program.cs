@@ -18,6 +18,7 @@ internal static class Program
             "odds" => new OddHeap(n),
             "big" => new BigHeap(n),
             "churn" => new Churn(n),
+            "toil" => new Toil(n),
             "idle" => new object(),
             "deadlock" => new Deadlock(n),
             "locks" => new LockObjects(),
@@ -35,6 +36,7 @@ internal static class Program
                 "  odds N   handles of every kind, timers, finalizers, a collectible context that cannot unload, async work that never ends (10)\n" +
                 "  big N    N million objects in lists, trees, arrays, strings and dictionaries: 30 is about 2 GB (1)\n" +
                 "  churn N  N threads that allocate without end beside a live set of known size (2)\n" +
+                "  toil N   work of every sort that checks itself, N times (1), beside a `known` of 1000; `check` tells how it goes\n" +
                 "  deadlock N  two threads that wait for each other's lock, N behind them (0), one in Monitor.Wait, one with a quiet lock\n" +
                 "  locks    two threads that wait for each other's System.Threading.Lock\n" +
                 "  stall N  N threads that wait for a task that never ends, and one each on a channel, a semaphore and a delay (3)\n" +
@@ -51,6 +53,7 @@ internal static class Program
             {
                 case "gc": GC.Collect(); GC.WaitForPendingFinalizers(); GC.Collect(); Say("COLLECTED"); break;
                 case "ping": Say("PONG"); break;
+                case "check" when load is Toil toil: Say(toil.Check()); break;
                 case "quit": Say("BYE"); Environment.Exit(0); break;
                 default: Say("ERROR unknown command"); break;
             }
