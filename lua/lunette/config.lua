@@ -27,7 +27,7 @@ local KEYS <const> = {
   { "MCP_METRICS_OPEN", "bool", false, "Serve /metrics without a token." },
   { "_NT_SYMBOL_PATH", "string", nil, "Symbol path after MCP_SYMBOL_PATH." },
   { "Diagnostics:AllowSensitiveHeapValues", "bool", false, "Legacy switch for raw heap values and other event sources." },
-  { "Diagnostics:AllowHeapFork", "bool", false, "Allows inspect_heap(source=live, freeze=fork), which makes the target fork." },
+  { "Diagnostics:AllowProcessFork", "bool", false, "Allows inspect_heap(source=live, freeze=fork), which makes the target fork." },
   { "Diagnostics:EventSourceAllowlist", "list", nil, "Extra provider names for kind=event_source." },
   { "Diagnostics:SymbolServerAllowlist", "list", nil, "Hosts that a symbol path may name." },
   { "Diagnostics:RedactionPatterns", "list", nil, "Extra regular expressions for the redactor." },

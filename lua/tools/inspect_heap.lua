@@ -202,7 +202,7 @@ local FORK_RISK <const> = {
   mitigations = { "the thread finds its way back also when this server is killed", "the memory is estimated first and watched",
     "the child never runs, and is killed and reaped" },
 }
-local ALLOW_FORK <const> = "Diagnostics:AllowHeapFork"
+local ALLOW_FORK <const> = "Diagnostics:AllowProcessFork"
 
 local function fork_refused(args)
   if args.freeze ~= "fork" or config.get(ALLOW_FORK) then return nil end

@@ -40,7 +40,7 @@ end
 
 local function server_with(more)
   return h.server { environment = {
-    Diagnostics__AllowHeapFork = more and more.fork or nil,
+    Diagnostics__AllowProcessFork = more and more.fork or nil,
     MCP_ARTIFACT_ROOT = h.scratch() .. "/artifacts", MCP_BEARER_TOKEN = "",
     Auth__BearerTokens__0__Name = "all", Auth__BearerTokens__0__Token = "live-test-token", Auth__BearerTokens__0__Scopes__0 = "root",
     Auth__BearerTokens__0__Scopes__1 = "sensitive-heap-read",
@@ -393,7 +393,7 @@ local function fork_is_off(skip)
   local target <close> = start("net10.0", "idle")
   local envelope = h.ok(server:call("inspect_heap", { source = "live", processId = target.pid, freeze = "fork" }))
   h.eq("NotSupported", envelope.error and envelope.error.kind)
-  h.ok(envelope.error.message:find("Diagnostics__AllowHeapFork", 1, true), envelope.error.message)
+  h.ok(envelope.error.message:find("Diagnostics__AllowProcessFork", 1, true), envelope.error.message)
 end
 
 return {

@@ -119,7 +119,8 @@ int main(int argc, char **argv)
     dac *d = NULL;
     heap *h = NULL;
     graph *g = NULL;
-    heap_options o = {.threads = argc > 3 ? (unsigned)atoi(argv[3]) : 0, .stacks = true, .fork = getenv("HEAP_BENCH_FORK") != NULL};
+    heap_options o = {
+        .threads = argc > 3 ? (unsigned)atoi(argv[3]) : 0, .stacks = true, .fork = getenv("HEAP_BENCH_FORK") != NULL};
     char *end;
     long pid = strtol(argv[2], &end, 10);
     int64_t t0 = mono_ns();
