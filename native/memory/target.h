@@ -48,7 +48,7 @@ int mem_open_core_fd(int fd, const char *name, const char *files_root, mem_targe
 void mem_close(mem_target *t);
 
 bool mem_is_live(const mem_target *t);
-pid_t mem_pid(const mem_target *t); /* of a core: as it tells; 0 when it does not */
+pid_t mem_pid(const mem_target *t);        /* of a core: as it tells; 0 when it does not */
 pid_t mem_memory_pid(const mem_target *t); /* whose memory is read: of its image, when it has one (fork.h) */
 /* What a reader of results must know: a partial core, a file taken from disk. One sentence each. NULL past the end. */
 const char *mem_note(const mem_target *t, size_t i);

@@ -30,6 +30,7 @@ static int to_child[2], from_child[2];
 /* ---- the target ---- */
 
 /* read(2) with known values in registers that it must not touch. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the kernel and the assembler write */
 static long held_read(int fd, uint64_t *to, const uint8_t in[64], uint8_t out[64], uint64_t *r12)
 {
     long rc;
@@ -183,7 +184,7 @@ static bool is_free(pid_t pid)
         snprintf(status, sizeof status, "%s/%s/status", path, entry->d_name);
         FILE *f = fopen(status, "re");
         while (f && fgets(line, sizeof line, f))
-            if (strncmp(line, "TracerPid:", 10) == 0) yes = yes && atoi(line + 10) == 0;
+            if (strncmp(line, "TracerPid:", 10) == 0) yes = yes && strtol(line + 10, NULL, 10) == 0;
         if (f) fclose(f);
     }
     if (d) closedir(d);
