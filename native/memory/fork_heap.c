@@ -23,6 +23,7 @@ static int stop_and_fork(heap *h, err *e)
         dac_flush(h->d);
         rc = heap__layout(h, e);
         if (rc == 0 && h->facts.gc_at_work) rc = 1;
+        if (rc == 0) rc = heap__fits(h, e);
         if (rc == 0) rc = mem_fork(h->t, e);
         if (rc == -ERR_BUSY) rc = 1;
         mem_resume(h->t);

@@ -219,6 +219,11 @@ static int refuse_memory(uint64_t bytes, uint64_t limit, err *e)
     return rc;
 }
 
+int heap__fits(const heap *h, err *e)
+{
+    return copy_bytes(h) > h->o.memory ? refuse_memory(copy_bytes(h), h->o.memory, e) : 0;
+}
+
 int heap__make_room(heap *h, err *e)
 {
     size_t bytes = copy_bytes(h);
@@ -272,7 +277,7 @@ static int stop_and_read(heap *h, bool last, err *e)
     dac_flush(h->d);
     rc = heap__layout(h, e);
     if (rc == 0 && h->facts.gc_at_work && !last) rc = 1;
-    if (rc == 0 && copy_bytes(h) > h->o.memory) rc = refuse_memory(copy_bytes(h), h->o.memory, e);
+    if (rc == 0) rc = heap__fits(h, e);
     int64_t t0 = mono_ns();
     if (rc == 0) rc = heap__copy(h, e);
     int64_t t1 = mono_ns();

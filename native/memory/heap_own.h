@@ -74,6 +74,7 @@ int heap__capture_live(heap *h, err *e);
 /* Room for a copy of the regions that the layout found; the copy itself, of the target or its image; and to be first
  * in line while a process stands. */
 int heap__make_room(heap *h, err *e);
+int heap__fits(const heap *h, err *e); /* should it have grown since */
 int heap__copy(heap *h, err *e);
 void heap__hurry(bool on, int *before);
 /* fork_heap.c: the same by an image of the target (fork.h), which stays until heap_close. */
