@@ -65,22 +65,32 @@ function M.unsupported(target, type)
   return errors.not_supported(("Process %d gives no %s dump: %s."):format(target.pid, type, reason), steps)
 end
 
--- createdump's failure in the words of the contract.
-local function failed(err, target)
-  if err.kind ~= "IoError" and err.kind ~= "NotSupported" then return err end
-  if target.endpoint and target.endpoint.runtime == "NativeAot" then
-    return errors.not_supported(("Process %d wrote no dump. %s."):format(target.pid, able.NATIVE_AOT:format(target.pid)), {})
-  elseif err.kind == "IoError" then
-    err.kind = tostring(err.message):find("[Pp]ermission denied") and "PermissionDenied" or "EndpointUnavailable"
-    err.detail = "DumpFailed"
-  end
-  return err
-end
-
 local function no_room(type, needed, free, where)
   return errors.new("Conflict", ("There is no room for the dump: %s needs about %s, and %s has %s free. Take a smaller type, make room, or "
     .. "set MCP_ARTIFACT_ROOT to a larger file system."):format(type, text.bytes(needed), where, text.bytes(free)),
     { detail = "InsufficientDiskSpace", hints = { hints.new("get_bytes", "See what can be removed.", { kind = "list" }) } })
+end
+
+-- It fitted when it was begun.
+local function filled_up(plan)
+  return errors.new("Conflict", ("The file system became full while the %s dump was written; nothing of it is kept. Take a smaller type, "
+    .. "or make room."):format(plan.type), { detail = "InsufficientDiskSpace", hints = {
+      hints.new("get_bytes", "See what can be removed.", { kind = "list" }) } })
+end
+
+-- createdump's failure in the words of the contract.
+local function failed(err, target, plan)
+  if err.kind ~= "IoError" and err.kind ~= "NotSupported" then return err end
+  local said = tostring(err.message)
+  if said:find("No space left", 1, true) or said:find("quota exceeded", 1, true) then return filled_up(plan) end
+  if target.endpoint and target.endpoint.runtime == "NativeAot" then
+    return errors.not_supported(("Process %d wrote no dump. %s."):format(target.pid, able.NATIVE_AOT:format(target.pid)), {})
+  elseif err.kind == "IoError" then
+    local refused = said:find("[Pp]ermission denied") or said:find("[Oo]peration not permitted")
+    err.kind = refused and "PermissionDenied" or "EndpointUnavailable"
+    err.detail = "DumpFailed"
+  end
+  return err
 end
 
 ---@class DumpPlan
@@ -166,7 +176,7 @@ local function work(job, permit, stage, plan, crash_report)
   local inside = (stage.path .. "/" .. part):gsub("%%", "%%%%") -- createdump expands %p and the like
   local form, err = ipc.dump(job.target.pid, { path = inside, type = TYPES[plan.type], crash_report = crash_report })
   if job.abandoned then return nil end
-  if not form then return nil, failed(err, job.target) end
+  if not form then return nil, failed(err, job.target, plan) end
   local file, report = take(job, stage, part, plan)
   if not file then return nil, report end
   if job.abandoned then

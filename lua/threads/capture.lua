@@ -265,6 +265,15 @@ local function finish_native(artifact, live)
   end
 end
 
+-- What the limit of frames left out is said, not only of the thread that somebody looks at.
+local function cut_stacks(artifact, max_frames)
+  local n = 0
+  for _, thread in ipairs(artifact.threads) do n = n + (thread.stack_end == "cut" and 1 or 0) end
+  if n == 0 then return end
+  artifact.warnings[#artifact.warnings + 1] = ("%d %s longer than the %d frames that are kept (maxFramesPerThread, at most %d)"):format(
+    n, n == 1 and "stack is" or "stacks are", max_frames or M.FRAMES, M.FRAMES_MAX)
+end
+
 -- Makes the artifact of a worker's facts.
 ---@param facts table
 ---@return table
@@ -300,16 +309,8 @@ function M.artifact(facts)
     thread.stall = recognise.stall(thread)
   end
   locks_unknown(artifact)
+  cut_stacks(artifact, facts.max_frames)
   return artifact
-end
-
--- What the limit of frames left out is said, not only of the thread that somebody looks at.
-local function cut_stacks(artifact, max_frames)
-  local n = 0
-  for _, thread in ipairs(artifact.threads) do n = n + (thread.stack_end == "cut" and 1 or 0) end
-  if n == 0 then return end
-  artifact.warnings[#artifact.warnings + 1] = ("%d %s longer than the %d frames that are kept (maxFramesPerThread, at most %d)"):format(
-    n, n == 1 and "stack is" or "stacks are", max_frames or M.FRAMES, M.FRAMES_MAX)
 end
 
 --- Takes a snapshot of a process or a dump.
@@ -329,10 +330,9 @@ function M.run(ctx, source, args)
   local reasons = live and not managed_one and native_code.reasons(live.pid) or nil -- once it stands, all are stopped
   local facts, err = worker.json(ctx, "threads", job, options)
   if not facts then return nil, err end
-  facts.reasons = reasons
+  facts.reasons, facts.max_frames = reasons, args.maxFramesPerThread
   local artifact = M.artifact(facts)
   if artifact.native or args.includeNativeFrames then finish_native(artifact, live) end
-  cut_stacks(artifact, args.maxFramesPerThread)
   artifact.started_unix_ms, artifact.dump_path = unix, source.dump
   artifact.process = source.process
   lines(ctx, artifact, args, source.process)

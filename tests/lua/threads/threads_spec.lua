@@ -149,6 +149,23 @@ describe("threads #unit", function()
     assert.same({ "libc.so.6+0x234", "<unmapped-or-not-captured 0x99>" }, { frames[1].name, frames[2].name })
   end)
 
+  it("says that stacks are cut, and at how many frames", function()
+    local f = facts { { id = 1, stack = IDLE }, { id = 2, stack = IDLE } }
+    assert.same({}, capture.artifact(f).warnings)
+    f.threads[2]["end"] = "cut"
+    assert.same({ "1 stack is longer than the 64 frames that are kept (maxFramesPerThread, at most 512)" }, capture.artifact(f).warnings)
+    f.threads[1]["end"], f.max_frames = "cut", 2
+    assert.truthy(capture.artifact(f).warnings[1]:find("^2 stacks are longer than the 2 frames"))
+  end)
+
+  it("does not take our own stop of a thread that had just begun for one of the program", function()
+    local native = {}
+    for i, state in ipairs { "t", "T", "S" } do native[i] = { tid = i, osId = i, state = state, frames = {}, ["end"] = "complete" } end
+    local threads = capture.artifact(facts({}, { runtime = { kind = "none" }, nativeThreads = native })).threads
+    assert.same({ { nil, "?" }, { "Stopped", "T" }, { nil, "S" } }, { { threads[1].reason, threads[1].state },
+      { threads[2].reason, threads[2].state }, { threads[3].reason, threads[3].state } })
+  end)
+
   it("counts stacks that are alike", function()
     local artifact = capture.artifact(facts { { id = 1, stack = TASK }, { id = 2, stack = TASK }, { id = 3, stack = IDLE } })
     artifact.walk_ms = 1

@@ -14,6 +14,7 @@ local ipc = require("lunette.ipc")
 local json = require("lunette.json")
 local kit = require("support.framework_kit")
 local loop = require("lunette.loop")
+local proc = require("lunette.proc")
 local process = require("lunette.process")
 local reaper = require("artifacts.reaper")
 local recordings = require("lunette.recordings")
@@ -143,7 +144,8 @@ describe("dumps #unit", function()
   it("tells what createdump says", function()
     for _, case in ipairs {
       { "CoreClr", "IoError", "the runtime wrote no dump: Permission denied (13)", "PermissionDenied" },
-      { "CoreClr", "IoError", "the runtime wrote no dump: no space", "EndpointUnavailable" },
+      { "CoreClr", "IoError", "the runtime wrote no dump: no reason", "EndpointUnavailable" },
+      { "CoreClr", "IoError", "the runtime wrote no dump: ptrace(ATTACH, 7) FAILED Operation not permitted (1)", "PermissionDenied" },
       { "CoreClr", "NotSupported", "Only full dumps are supported by single file apps", "NotSupported" },
       { "NativeAot", "IoError", "it is not asked", "NotSupported" },
     } do
@@ -156,6 +158,33 @@ describe("dumps #unit", function()
     end
     target.endpoint.runtime = "Mono"
     assert.equal("NotSupported", call({ confirm = true }).error.kind)
+  end)
+
+  it("says when the file system became full meanwhile", function()
+    for _, said in ipairs { "No space left on device (28)", "Disk quota exceeded (122)" } do
+      ipc.dump = function(_, what)
+        assert(fs.write_private(what.path, "half"))
+        return nil, { kind = "IoError", message = "the runtime wrote no dump: [createdump] Error writing data to dump file: " .. said }
+      end
+      local envelope = call { confirm = true }
+      assert.same({ "Conflict", "InsufficientDiskSpace", "get_bytes" },
+        { envelope.error.kind, envelope.error.detail, envelope.hints[1].nextTool })
+      assert.same({}, files_below(root))
+    end
+  end)
+
+  it("refuses a process that somebody traces, and says who", function()
+    local status = proc.status
+    proc.status = function(pid)
+      local real_one = status(pid)
+      real_one.tracer_pid = 4711
+      return real_one
+    end
+    local envelope = call { confirm = true }
+    proc.status = status
+    assert.same({ "PermissionDenied", "Traced" }, { envelope.error.kind, envelope.error.detail })
+    assert.truthy(envelope.error.message:find("traced by process 4711", 1, true))
+    assert.same({}, asked)
   end)
 
   it("is one attach of the process: another is Busy, and the next goes on", function()
