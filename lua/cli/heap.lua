@@ -178,7 +178,11 @@ local function run(plan, as_json)
     return true
   end
   local out = { terminal.printable(answer.summary:match("^(.-)%s*Cut to fit:") or answer.summary) }
-  add_rows(out, rows, rows[1] and rows[1].retainedBytes)
+  if #rows == 0 then
+    out[#out + 1] = plan.type and ("No type's name holds %s."):format(text.quote(plan.type)) or "There are no types."
+  else
+    add_rows(out, rows, rows[1].retainedBytes)
+  end
   add_ways(out, ways.data.retentionPaths)
   if grown then
     out[#out + 1] = ""

@@ -12,7 +12,7 @@ local M = {}
 
 M.TIMEOUT_MS = 600000
 M.OBJECT_TIMEOUT_MS = 60000
-local LEAST_MEMORY <const> = 1 << 30
+local LEAST_MEMORY <const>, LEAST_COPY <const> = 256 << 20, 32 << 20 -- below that no walk gets anywhere
 local FOR_WORKER <const>, FOR_COPY <const> = 0.8, 0.4 -- of the memory that is left
 local UNLIMITED <const> = 1 << 60
 
@@ -34,7 +34,7 @@ end
 local function limits(args)
   local left = memory_left()
   args.memoryMax = math.max(LEAST_MEMORY, math.floor(left * FOR_WORKER))
-  args.copyMax = math.max(LEAST_MEMORY // 4, math.floor(left * FOR_COPY))
+  args.copyMax = math.max(LEAST_COPY, math.floor(left * FOR_COPY))
   return args
 end
 
@@ -61,7 +61,7 @@ end
 
 -- What would take too long or too much memory is refused with the figures: other ways take neither.
 local function refused(err, pid)
-  if err.kind ~= "LimitExceeded" then return err end
+  if not pid or err.kind ~= "LimitExceeded" and err.kind ~= "OutOfMemory" then return err end
   return errors.not_supported(err.message, {
     hints.new("inspect_heap", "Take a snapshot by the runtime's own events.", { source = "gcdump", processId = pid }, "high"),
     hints.new("collect_process_dump", "Write a dump, and open it with source=dump.", { processId = pid, dumpType = "WithHeap" }),

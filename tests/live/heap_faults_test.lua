@@ -194,6 +194,18 @@ local function second_walk(skip)
   h.eq(nil, call(server, "inspect_heap", { source = "live", processId = target.pid }).error, "a third, after them")
 end
 
+local function too_large(skip)
+  build(skip)
+  local target <close> = start("big", 1)
+  local job <close> = assert(memory.start { job = "heap", args = h.json.encode { pid = target.pid, memoryMax = 2 << 30, copyMax = 1 << 20 },
+    timeout_ms = 60000 })
+  local _, err = job:wait(60000)
+  h.eq("LimitExceeded", err and err.kind, "a heap that does not fit")
+  local needs, has = err.message:match("heap of (%d+) MB .* and (%d+) MB may")
+  h.ok(tonumber(needs) >= 50 and tonumber(has) == 1, "the figures: " .. err.message)
+  runs(target, "a walk that was refused")
+end
+
 local function heartbeat(skip)
   build(skip)
   local target <close> = start("big", 3)
@@ -217,5 +229,6 @@ return {
   { "a server killed in the middle", killed_server },
   { "a client that leaves", client_leaves },
   { "two walks at once", second_walk },
+  { "a heap that does not fit", too_large },
   { "a heartbeat without an end", heartbeat },
 }

@@ -38,6 +38,13 @@ describe("lunette heap", function()
     end
   end)
 
+  it("says that no type matches", function()
+    local code, out = run(LEAK, "--type", "NoSuchType")
+    assert.equal(0, code)
+    assert.truthy(out:find('\nNo type\'s name holds "NoSuchType".\n', 1, true), out)
+    assert.is_nil(out:find("share", 1, true))
+  end)
+
   it("tells what grew since an earlier file: nothing, in the same heap told twice", function()
     local code, out = run(LEAK, "--against", LEAK, "--top", "2")
     assert.equal(0, code)

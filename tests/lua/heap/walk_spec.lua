@@ -115,6 +115,9 @@ describe("a walked heap #unit", function()
       assert.equal("NotSupported", err.kind)
       assert.matches("9000 MB", err.message)
       assert.same({ "inspect_heap", "collect_process_dump" }, { err.hints[1].nextTool, err.hints[2].nextTool })
+      replies = { failed("OutOfMemory", "no memory for a copy of 65003520 bytes of the heap") }
+      assert.equal("NotSupported", select(2, walk_live()).kind)
+      assert.equal("OutOfMemory", select(2, walk.walk({}, { path = FILE })).kind)
     end)
   end)
 
