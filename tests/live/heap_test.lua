@@ -350,7 +350,7 @@ end
 
 -- ---- freeze=fork ------------------------------------------------------------------------------------------------------------------
 
-local ROUNDS <const> = 10
+local ROUNDS <const> = 4 -- on each runtime; a thousand: tests/bench/heap/fork_rounds.c
 
 --- The types of a heap whose program does nothing, by name.
 local function types_of(server, target, freeze)

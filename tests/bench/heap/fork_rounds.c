@@ -146,7 +146,8 @@ static void one_round(run *r, unsigned round)
         if (!kills) complain(r, round, "the worker died", "");
         return;
     }
-    if (got.kind == ERR_BUSY) {
+    /* The guard of a worker that was killed may hold the target for a moment yet. */
+    if (got.kind == ERR_BUSY || (kills && got.kind == ERR_PERMISSION_DENIED)) {
         r->refused++;
         return;
     }
