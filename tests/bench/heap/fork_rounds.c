@@ -200,7 +200,7 @@ static bool runs(pid_t pid)
         FILE *f = fopen(g.gl_pathv[i], "re");
         while (f && fgets(line, sizeof line, f)) {
             if (strncmp(line, "State:", 6) == 0) ok = ok && !strchr("Tt", line[7]);
-            if (strncmp(line, "TracerPid:", 10) == 0) ok = ok && atoi(line + 10) == 0;
+            if (strncmp(line, "TracerPid:", 10) == 0) ok = ok && strtol(line + 10, NULL, 10) == 0;
         }
         if (f) fclose(f);
     }
@@ -290,10 +290,14 @@ static int by_value(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     if (argc < 3) return fprintf(stderr, "fork_rounds TARGET_PROGRAM ROUNDS [fork|copy|kill] [N]\n"), 2;
-    unsigned rounds = (unsigned)atoi(argv[2]);
+    unsigned rounds = (unsigned)strtoul(argv[2], NULL, 10);
     run r = {.how = argc > 3 ? argv[3] : "fork", .stops = calloc(rounds + 1, sizeof *r.stops)};
     signal(SIGPIPE, SIG_IGN);
-    if (!r.stops || start(&r, argv[1], argc > 4 ? argv[4] : "1") < 0) return fprintf(stderr, "no target\n"), 2;
+    if (!r.stops) return 2;
+    if (start(&r, argv[1], argc > 4 ? argv[4] : "1") < 0) {
+        free(r.stops);
+        return fprintf(stderr, "no target\n"), 2;
+    }
     for (unsigned i = 1; i <= rounds && r.bad < 20; i++) {
         one_round(&r, i);
         after(&r, i);
@@ -310,10 +314,11 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < r.done; i++)
         sum += (double)r.stops[i];
     printf("rounds\t%u\ndone\t%u\nbusy\t%u\nkilled\t%u\nwrong\t%u\n", rounds, r.done, r.refused, r.killed, r.bad);
+    size_t median = r.done / 2, late = (size_t)r.done * 99 / 100;
     if (r.done)
         printf("pause_ms\tmean %.2f\tmedian %.2f\tp99 %.2f\tworst %.2f\tclone %.2f\n", sum / r.done / 1e6,
-               (double)r.stops[r.done / 2] / 1e6, (double)r.stops[r.done * 99 / 100] / 1e6,
-               (double)r.stops[r.done - 1] / 1e6, (double)r.fork_ns / r.done / 1e6);
+               (double)r.stops[median] / 1e6, (double)r.stops[late] / 1e6, (double)r.stops[r.done - 1] / 1e6,
+               (double)r.fork_ns / r.done / 1e6);
     free(r.stops);
     return r.bad != 0;
 }

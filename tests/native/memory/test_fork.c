@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,8 +22,10 @@
 #include "memory/fork_own.h"
 
 #define AREA   ((size_t)1 << 20)
+#define HEAVY  ((size_t)200 << 20)
 #define WAIT_S 30
 
+static size_t area_size = AREA;
 static uint8_t *area; /* private: the image has its own */
 static volatile uint64_t *turns;
 static int to_child[2], from_child[2];
@@ -80,7 +83,7 @@ static void obey(void)
         if (!sigismember(&mask_now, SIGUSR2) || sigismember(&mask_now, SIGUSR1)) wrong |= 8;
         sigaltstack(NULL, &now);
         if (now.ss_sp != stack.ss_sp || now.ss_size != stack.ss_size || now.ss_flags) wrong |= 16;
-        memset(area, (int)expected, AREA);
+        memset(area, (int)expected, area_size);
         if (write(from_child[1], &wrong, 8) != 8) _exit(3);
     }
 }
@@ -93,7 +96,26 @@ static void *spin(void *arg)
     return NULL;
 }
 
-static bool forbid; /* a seccomp filter for the child */
+static bool forbid;        /* a seccomp filter for the child */
+static const char *cgroup; /* where the child is to live, with much memory */
+
+static bool put_text(const char *dir, const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "we");
+    bool ok = f && fputs(text, f) >= 0;
+    return f && fclose(f) == 0 && ok;
+}
+
+static void live_there(void)
+{
+    char self[16];
+    snprintf(self, sizeof self, "%d", (int)getpid());
+    area_size = HEAVY;
+    area = mmap(NULL, HEAVY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area == MAP_FAILED || !put_text(cgroup, "cgroup.procs", self)) _exit(4);
+}
 
 static pid_t start_child(void)
 {
@@ -104,7 +126,8 @@ static pid_t start_child(void)
         pthread_t t;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGUSR1, on_signal);
-        memset(area, 0, AREA);
+        if (cgroup) live_there();
+        memset(area, 0, area_size);
         close(to_child[1]);
         close(from_child[0]);
         pthread_create(&t, NULL, spin, NULL);
@@ -252,11 +275,11 @@ static void an_image_stays_what_it_was(void **state)
     end_child(pid);
 }
 
-static void a_hundred_forks_harm_nothing(void **state)
+static void forty_forks_harm_nothing(void **state)
 {
     (void)state;
     pid_t pid = start_child();
-    for (uint64_t i = 1; i <= 100; i++) {
+    for (uint64_t i = 1; i <= 40; i++) {
         await_reading(pid);
         mem_target *t = open_child(pid);
         err e = {0};
@@ -375,6 +398,52 @@ static void a_filter_or_a_tracer_is_refused(void **state)
     end_child(pid);
 }
 
+/* Memory that is left: 200 MB of its own need 121 MB more before, and 71 MB all the time. */
+static void memory_is_estimated_and_watched(void **state)
+{
+    (void)state;
+    char dir[64];
+    const char *limit = "memory.limit_in_bytes";
+    snprintf(dir, sizeof dir, "/sys/fs/cgroup/memory/lunette-test-%d", (int)getpid());
+    if (mkdir(dir, 0700) != 0) {
+        limit = "memory.max";
+        snprintf(dir, sizeof dir, "/sys/fs/cgroup/lunette-test-%d", (int)getpid());
+        if (mkdir(dir, 0700) != 0) skip(); /* no cgroup may be made here */
+    }
+    if (!put_text(dir, limit, "440M")) {
+        rmdir(dir);
+        skip(); /* no controller of memory here */
+    }
+    cgroup = dir;
+    pid_t pid = start_child();
+    cgroup = NULL;
+    exchange(1);
+    await_reading(pid);
+    err e = {0};
+    mem_target *t = open_child(pid);
+    if (fork_it(t, &e) < 0) fail_msg("%s", e.message);
+    assert_int_equal(mem_fork_check(t, &e), 0);
+    exchange(2); /* writes all of it */
+    int64_t end = mono_ns() + WAIT_S * INT64_C(1000000000);
+    while (mem_fork_check(t, &e) == 0)
+        assert_true(mono_ns() < end);
+    assert_int_equal(e.kind, ERR_LIMIT);
+    mem_close(t);
+    await_nothing_left(pid);
+    exchange(3);
+
+    assert_true(put_text(dir, limit, "300M"));
+    e = (err){0};
+    t = open_child(pid);
+    assert_int_equal(mem_fork_prepare(t, &e), -ERR_LIMIT);
+    mem_close(t);
+    exchange(4);
+    end_child(pid);
+    end = mono_ns() + WAIT_S * INT64_C(1000000000);
+    while (rmdir(dir) != 0 && mono_ns() < end)
+        usleep(1000);
+}
+
 int main(void)
 {
     area = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -382,10 +451,11 @@ int main(void)
     if (area == MAP_FAILED || turns == MAP_FAILED) return EXIT_FAILURE;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_image_stays_what_it_was),
-        cmocka_unit_test(a_hundred_forks_harm_nothing),
+        cmocka_unit_test(forty_forks_harm_nothing),
         cmocka_unit_test(an_image_that_died_is_said),
         cmocka_unit_test(the_target_may_end_meanwhile),
         cmocka_unit_test(killing_the_worker_at_any_moment_harms_nothing),
+        cmocka_unit_test(memory_is_estimated_and_watched),
         cmocka_unit_test(a_filter_or_a_tracer_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
