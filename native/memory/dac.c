@@ -112,6 +112,7 @@ static int create(dac *d, dac__create_fn make, err *e)
             signal(signals[i], SIG_DFL);
     }
     if (hr < 0) return refused(d, hr, e);
+    dac__guard(d);
     for (int i = 1; i <= DAC_SOS_MAX; i++)
         d->sos[i] = query(d->process, &IID_SOS[i]);
     if (!d->sos[1]) return err_set(e, ERR_UNSUPPORTED_RUNTIME, "the runtime's library has no ISOSDacInterface");

@@ -20,7 +20,10 @@ typedef int32_t (*upp_fn)(void *, uint32_t, void *, void *);
 typedef int32_t (*aup_fn)(void *, dac_addr, uint32_t, void *);
 typedef int32_t (*aupp_fn)(void *, dac_addr, uint32_t, void *, void *);
 
-#define SOS(n, slot, type, ...) (d->sos[n] && dac_said(d, DAC_SLOT(d->sos[n], slot, type)(d->sos[n], __VA_ARGS__)))
+#define ASK(object, slot, type, ...)                                                                                   \
+    (dac_said(d, DAC_GUARDED(d, DAC_SLOT(object, slot, type)(object, __VA_ARGS__))) ||                                 \
+     (dac__again(d) && dac_said(d, DAC_GUARDED(d, DAC_SLOT(object, slot, type)(object, __VA_ARGS__)))))
+#define SOS(n, slot, type, ...) (d->sos[n] && ASK(d->sos[n], slot, type, __VA_ARGS__))
 
 /* ---- one record each ---- */
 bool dac_get_thread_store(dac *d, dac_thread_store *out) { return SOS(1, 3, p_fn, out); }
@@ -153,13 +156,13 @@ bool dac_assembly_modules(dac *d, dac_addr assembly, dac_addr **v, uint32_t *n)
 /* get(object, address, count, text, needed): most names have this shape. */
 static bool name_at(dac *d, void *object, int slot, dac_addr a, buf *utf8)
 {
-    uint16_t small[512], *text = small;
+    uint16_t small[512] = {0}, *text = small;
     uint32_t need = 0, cap = sizeof small / sizeof small[0];
-    if (!object || !dac_said(d, DAC_SLOT(object, slot, aupp_fn)(object, a, cap, small, &need))) return false;
+    if (!object || !ASK(object, slot, aupp_fn, a, cap, small, &need)) return false;
     if (need > cap && need <= DAC_NAME_UNITS_MAX) {
         text = mem_calloc((size_t)need + 1, sizeof *text);
         if (!text) return false;
-        if (!dac_said(d, DAC_SLOT(object, slot, aupp_fn)(object, a, need, text, &cap))) need = 0;
+        if (!ASK(object, slot, aupp_fn, a, need, text, &cap)) need = 0;
         cap = need;
     }
     size_t n = 0;
@@ -189,7 +192,7 @@ bool dac_code_name(dac *d, dac_addr ip, buf *utf8)
     uint16_t text[1024] = {0};
     uint32_t need = 0;
     dac_addr displacement;
-    if (!dac_said(d, DAC_SLOT(d->process, 15, fn)(d->process, ip, 0, 1023, &need, text, &displacement))) return false;
+    if (!ASK(d->process, 15, fn, ip, 0, 1023, &need, text, &displacement)) return false;
     size_t n = 0;
     while (n < 1023 && text[n])
         n++;
@@ -241,7 +244,7 @@ static bool drain(dac *d, void *en, size_t item, size_t max, void **v, size_t *n
             all = p;
         }
         uint32_t got = 0;
-        int32_t hr = DAC_SLOT(en, 6, upp_fn)(en, FETCH_AT_ONCE, all + done * item, &got);
+        int32_t hr = DAC_GUARDED(d, DAC_SLOT(en, 6, upp_fn)(en, FETCH_AT_ONCE, all + done * item, &got));
         if (!dac_said(d, hr) || got == 0 || got > FETCH_AT_ONCE) break;
         done += got;
         if (done >= max) break;

@@ -3,6 +3,8 @@
 #ifndef LUNETTE_MEMORY_DAC_INTERNAL_H
 #define LUNETTE_MEMORY_DAC_INTERNAL_H
 
+#include <setjmp.h>
+
 #include "memory/dac.h"
 
 #define DAC_S_OK          0
@@ -10,6 +12,7 @@
 #define DAC_E_NOINTERFACE ((int32_t)0x80004002)
 #define DAC_E_FAIL        ((int32_t)0x80004005)
 #define DAC_E_INVALIDARG  ((int32_t)0x80070057)
+#define DAC_E_FELL        ((int32_t)0xa04c0001) /* ours: the call faulted or did not return */
 
 #define DAC_SOS_MAX        16
 #define DAC_CONTEXT_SIZE   1232u /* of the debugger's CONTEXT on AMD64 */
@@ -51,6 +54,7 @@ struct dac {
     int extra_release;          /* objects of old revisions carry a reference too many */
     uint32_t hr;
     uint64_t reads, reads_failed;
+    unsigned falls; /* calls that faulted or did not return */
     dac__page *cache;
     uint8_t *cache_bytes;
 };
@@ -65,6 +69,16 @@ bool dac__context(dac *d, uint32_t os_id, uint8_t *to, uint32_t size);
 /* dac_metadata.c: ICLRMetadataLocator of the target's files. */
 int32_t dac__find_metadata(dac *d, const uint16_t *path, uint32_t stamp, uint32_t image_size, uint32_t rva,
                            uint32_t size, uint8_t *to, uint32_t *got);
+/* dac_guard.c: DAC_GUARDED is a call of the library: DAC_E_FELL when it faults or does not return (live targets: after
+ * some seconds). Arguments that change other than through addresses do not survive that. */
+#define DAC_GUARDED(d, call) (sigsetjmp(*dac__enter(), 0) == 0 ? dac__leave(call) : dac__fell(d))
+sigjmp_buf *dac__enter(void);
+int32_t dac__leave(int32_t hr);
+int32_t dac__fell(dac *d);
+/* Did the last call of a process that may run fall? Then what was read is forgotten, and it is worth another try. */
+bool dac__again(dac *d);
+/* Once the library is loaded, which replaces handlers itself. */
+void dac__guard(const dac *d);
 /* dac_load.c: the library's CLRDataCreateInstance. */
 typedef int32_t (*dac__create_fn)(const dac_guid *iid, void *target, void **out);
 int dac__load(dac *d, const char *dac_path, dac__create_fn *out, err *e);

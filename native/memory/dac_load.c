@@ -197,12 +197,21 @@ static int not_found(const search *s, err *e)
 {
     const dac_runtime *rt = &s->d->rt;
     char id[2 * MEM_BUILD_ID_MAX + 1] = "none";
-    for (size_t i = 0; i < rt->build_id_size; i++)
-        snprintf(id + 2 * i, 3, "%02x", rt->build_id[i]);
+    bool alone = rt->kind == DAC_SINGLE_FILE;
+    const uint8_t *bytes = alone ? rt->dac_id : rt->build_id;
+    for (size_t i = 0; i < (alone ? rt->dac_id_size : rt->build_id_size); i++)
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
     int rc = err_set(e, ERR_NOT_FOUND, "%s of .NET %s (build id %s) %s", DAC_FILE, rt->version[0] ? rt->version : "?",
                      id, s->saw_other ? "is not here: those that are belong to other builds" : "is not here");
-    err_hint(e, "it lies beside libcoreclr.so: install the same version of the .NET runtime here, or look at the "
-                "process where it runs");
+    if (alone)
+        err_hint(e,
+                 "a self-contained single file does not carry it: install the .NET runtime %s here, or put " DAC_FILE
+                 " of that version beside the program (it is in the NuGet package "
+                 "Microsoft.NETCore.App.Runtime.linux-x64)",
+                 rt->version[0] ? rt->version : "of the same version");
+    else
+        err_hint(e, "it lies beside libcoreclr.so: install the same version of the .NET runtime here, or look at the "
+                    "process where it runs");
     return rc;
 }
 

@@ -17,7 +17,7 @@ static bool open_walk(dac *d, uint32_t os_id, void **walk)
 {
     void *task = NULL;
     *walk = NULL;
-    if (!dac_said(d, DAC_SLOT(d->process, 7, task_fn)(d->process, os_id, &task)) || !task) return false;
+    if (!dac_said(d, DAC_GUARDED(d, DAC_SLOT(d->process, 7, task_fn)(d->process, os_id, &task))) || !task) return false;
     bool ok = dac_said(d, DAC_SLOT(task, 11, task_fn)(task, 0xf, walk)) && *walk;
     dac_release(task);
     return ok;
@@ -28,7 +28,8 @@ static bool read_frame(dac *d, void *walk, stack_frame *f)
     uint8_t context[DAC_CONTEXT_SIZE] = {0};
     uint32_t size = 0;
     *f = (stack_frame){.kind = STACK_MANAGED};
-    if (!dac_said(d, DAC_SLOT(walk, 3, context_fn)(walk, CONTEXT_ALL, sizeof context, &size, context))) return false;
+    if (!dac_said(d, DAC_GUARDED(d, DAC_SLOT(walk, 3, context_fn)(walk, CONTEXT_ALL, sizeof context, &size, context))))
+        return false;
     memcpy(&f->ip, context + DAC_CONTEXT_RIP, 8);
     memcpy(&f->sp, context + DAC_CONTEXT_RSP, 8);
     dac_addr frame = 0;
@@ -56,7 +57,7 @@ uint32_t stack_walk(dac *d, uint32_t os_id, stack_frame *out, uint32_t max, stac
         if (out[n].sp > highest) highest = out[n].sp;
         if (stuck > STUCK_MAX) break;
         n++;
-        int32_t hr = DAC_SLOT(walk, 5, next_fn)(walk);
+        int32_t hr = DAC_GUARDED(d, DAC_SLOT(walk, 5, next_fn)(walk));
         if (!dac_said(d, hr)) break;
         if (hr != DAC_S_OK) {
             *end = STACK_COMPLETE;

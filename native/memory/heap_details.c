@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* heap_details.c: gathers what the walk meets, and writes it. */
+#include <stdio.h>
+
 #include "memory/heap_details_own.h"
 
 heap_details *heap_details_new(heap *h, err *e)
@@ -120,6 +122,14 @@ static void write_notes(heap_details *d, jsonw *w)
 {
     jsonw_key_lit(w, "notes");
     jsonw_array(w);
+    if (dac_falls(d->h->d)) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "The runtime's library fell over %u questions, which were asked again where that helps: names may be "
+                 "missing.",
+                 dac_falls(d->h->d));
+        jsonw_cstr(w, text);
+    }
     for (size_t i = 0; heap_note(d->h, i); i++)
         jsonw_cstr(w, heap_note(d->h, i));
     for (size_t i = 0; mem_note(d->h->t, i); i++)
