@@ -9,9 +9,10 @@ local hits = {}
 ---@class LunetteHitsOptions
 ---@field pid integer
 ---@field builder LunetteProfileBuilder   of kind cpu; it holds on to the session for names
----@field functions string[]              1 to 8 names
+---@field functions string[]              1 to 16 names
 ---@field period? integer                 a stack each so many calls; 1
 ---@field way? "perf-uprobe"|"tracefs-uprobe"|"hardware-breakpoint"   the only one to take
+---@field outstanding? boolean            functions of malloc(3) with free, a builder of allocations: blocks that are not freed
 
 ---@class LunetteHitsStats
 ---@field functions { name: string, library: string, calls: integer, samples: integer }[]
@@ -25,6 +26,7 @@ local hits = {}
 ---@field threads_missing integer
 ---@field throttled integer     times that the kernel held the probes back, since there were too many stacks
 ---@field descriptors integer
+---@field outstanding? { blocks: integer, bytes: integer, allocated: integer, allocated_bytes: integer, freed: integer, freed_bytes: integer, freed_older: integer, untracked: integer, unpaired: integer }
 ---@field target_ended boolean
 ---@field elapsed_ms number
 ---@field open_ms number

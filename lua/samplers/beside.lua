@@ -25,10 +25,11 @@ end
 --- A builder that knows the methods which are there before a window: frames of methods without a frame pointer are found by where these
 --- begin. Those that are compiled within the window are not among them.
 ---@param source CollectorSource
+---@param kind? string   of the builder; "cpu"
 ---@return LunetteProfileBuilder? builder, table? err
 ---@nodiscard
-function M.before(source)
-  local builder, err = profile.new { kind = "cpu" }
+function M.before(source, kind)
+  local builder, err = profile.new { kind = kind or "cpu" }
   if not builder then return nil, err end
   local digest = source.process.digest
   if not (digest and digest.runtime == "NativeAot") then capture.take_names(source, {}, builder) end

@@ -49,7 +49,7 @@ local function way_notes(stats, spec, notes)
       .. "within the window do not inherit: their calls are missing."
   end
   local sampled = stats.samples * spec.period
-  if stats.calls > sampled and stats.calls - sampled > stats.calls // 100 then
+  if not spec.outstanding and stats.calls > sampled and stats.calls - sampled > stats.calls // 100 then
     notes[#notes + 1] = ("Remainder: %d of %d calls are in no stack: a stack is taken each %d calls of a function on a thread and "
       .. "processor. A smaller period tells more of them."):format(stats.calls - sampled, stats.calls, spec.period)
   end
@@ -71,6 +71,7 @@ end
 local function window(ctx, target, args, spec, builder)
   local session <close>, err = hits.open {
     pid = target.pid, builder = builder, functions = spec.functions, period = spec.period, way = spec.way,
+    outstanding = spec.outstanding,
   }
   if not session then return nil, kernel_error.of(err, target.pid, spec.kind) end
   local started_unix_ms, own_ns, ok = loop.unix_ms(), proc.own_cpu().process_ns
@@ -88,6 +89,7 @@ end
 ---@field period integer
 ---@field message string
 ---@field way string?
+---@field outstanding boolean?   what is not freed, in place of calls
 
 --- Runs the window and builds the profile.
 ---@param ctx table
@@ -98,7 +100,7 @@ end
 function M.run(ctx, source, args, spec)
   loop.set_budget(-1)
   local target = source.process
-  local builder <close>, err = beside.before(source)
+  local builder <close>, err = beside.before(source, spec.outstanding and "allocation" or nil)
   if not builder then return nil, err end
   local done
   done, err = window(ctx, target, args, spec, builder)
@@ -117,7 +119,7 @@ function M.run(ctx, source, args, spec)
     close = function() built:close() end,
   }
   sources.modules(artifact, target)
-  artifact.hotspots = built:top_methods { top = args.topN, rank_by = "exclusive" }
+  artifact.hotspots = built:top_methods { top = args.topN, rank_by = spec.outstanding and "bytes" or "exclusive" }
   loss_notes(stats, notes)
   way_notes(stats, spec, notes)
   name_notes(artifact, why, notes)

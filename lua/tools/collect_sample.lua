@@ -49,6 +49,10 @@ return tool {
     },
     { "nativeAllocSamplePeriod", "long", default = 1000, min = 1, applies_to = { "native-alloc" }, refused_for = PARAMS },
     {
+      "outstanding", "bool", default = false, applies_to = { "native-alloc" }, refused_for = PARAMS,
+      note = "Blocks not freed in the window, with bytes: probes every call.",
+    },
+    {
       "nativeLockContentionSamplePeriod", "long", default = 5000, min = 1, applies_to = { "native-lock-contention" }, refused_for = PARAMS,
     },
     { "maxEvents", "int", default = 100, min = 1, max = 500, applies_to = PARAMS, note = "Calls kept." },

@@ -10,6 +10,7 @@
 #ifndef LUNETTE_HITS_HITS_H
 #define LUNETTE_HITS_HITS_H
 
+#include "hits/ledger.h"
 #include "kernel/uprobe.h"
 #include "profile/profile.h"
 
@@ -20,7 +21,11 @@ typedef struct hits_cfg {
     int pid;
     const char *const *functions; /* names, at most UP_PLACES_MAX; borrowed until hits_open returns */
     uint32_t n_functions;
-    uint64_t period;          /* one stack each so many calls, of each function, thread and CPU */
+    uint64_t period; /* one stack each so many calls, of each function, thread and CPU */
+    /* What is not freed within the window, in place of calls: functions are those of an allocator, with free; the
+     * period is 1. Only by way of tracefs, since threads that start later have to be seen. The builder is of
+     * allocations. */
+    bool outstanding;
     const char *way;          /* up_way_name; NULL: any. Borrowed likewise */
     profile_builder *builder; /* a reference is taken */
 } hits_cfg;
@@ -36,7 +41,7 @@ void hits_unref(hits *h); /* any thread; NULL is fine. The last one closes the p
 
 typedef struct hits_function {
     uint32_t function; /* index in cfg.functions */
-    char library[128];
+    char name[32], library[128];
     uint64_t calls;   /* within the window */
     uint64_t samples; /* stacks */
 } hits_function;
@@ -49,6 +54,8 @@ typedef struct hits_stats {
     uint64_t calls, samples;
     uint64_t broken;  /* stacks whose root was not reached */
     uint64_t dropped; /* samples that found no room */
+    bool has_ledger;
+    hl_totals ledger;
     perf_stats perf;
     int64_t open_ns, close_ns;
 } hits_stats;

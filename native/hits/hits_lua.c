@@ -113,7 +113,7 @@ static void read_names(lua_State *L, job *j)
     j->cfg.n_functions = (uint32_t)n;
 }
 
-/* hits.open{pid=, builder=, functions=, period=, way=} */
+/* hits.open{pid=, builder=, functions=, period=, way=, outstanding=} */
 static int l_open(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -130,6 +130,8 @@ static int l_open(lua_State *L)
     const char *way = luaL_optlstring(L, -1, "", &n);
     luaL_argcheck(L, n < NAME_BYTES, 1, "way is too long");
     memcpy(read->way, way, n + 1);
+    lua_getfield(L, 1, "outstanding");
+    read->cfg.outstanding = lua_toboolean(L, -1);
     lua_getfield(L, 1, "functions");
     read_names(L, read);
     lua_getfield(L, 1, "builder");
@@ -201,6 +203,21 @@ static void push_function(lua_State *L, const session_ud *u, const hits_function
     pl__set_int(L, "samples", (int64_t)f->samples);
 }
 
+static void push_ledger(lua_State *L, const hl_totals *t)
+{
+    lua_createtable(L, 0, 9); // stats outstanding
+    pl__set_int(L, "blocks", (int64_t)t->blocks);
+    pl__set_int(L, "bytes", (int64_t)t->bytes);
+    pl__set_int(L, "allocated", (int64_t)t->allocated);
+    pl__set_int(L, "allocated_bytes", (int64_t)t->allocated_bytes);
+    pl__set_int(L, "freed", (int64_t)t->freed);
+    pl__set_int(L, "freed_bytes", (int64_t)t->freed_bytes);
+    pl__set_int(L, "freed_older", (int64_t)t->freed_older);
+    pl__set_int(L, "untracked", (int64_t)t->untracked);
+    pl__set_int(L, "unpaired", (int64_t)t->unpaired);
+    lua_setfield(L, -2, "outstanding"); // stats
+}
+
 /* session:stats() */
 static int l_stats(lua_State *L)
 {
@@ -226,6 +243,7 @@ static int l_stats(lua_State *L)
     pl__set_int(L, "throttled", (int64_t)s.perf.throttled);
     pl__set_int(L, "descriptors", s.perf.fds);
     pl__set_bool(L, "target_ended", s.perf.target_ended);
+    if (s.has_ledger) push_ledger(L, &s.ledger);
     lua_pushnumber(L, (double)(s.perf.end_ns - s.perf.begin_ns) / 1e6);
     lua_setfield(L, -2, "elapsed_ms");
     lua_pushnumber(L, (double)s.open_ns / 1e6);

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "unwind/uw.h"
 
-#define PERF_SPECS_MAX       16u
+#define PERF_SPECS_MAX       32u
 #define PERF_THREADS_MAX     8192u
 #define PERF_FDS_MAX         65536u            /* descriptors of one set: threads times CPUs times specs */
 #define PERF_RING_BYTES      ((size_t)4 << 20) /* of each CPU; halved while the kernel refuses it */
@@ -30,6 +30,7 @@ typedef enum perf_take {
     PERF_TAKE_USER_CHAIN = 2,   /* return addresses of the program by frame pointers */
     PERF_TAKE_USER = 4,         /* its registers and the top of its stack, for native/unwind */
     PERF_TAKE_RAW = 8,          /* fields of a tracepoint */
+    PERF_TAKE_REGS = 32,        /* its registers alone */
     PERF_TAKE_ADDR = 16,        /* the address of a fault or a breakpoint */
 } perf_take;
 

@@ -101,6 +101,7 @@ static uint64_t sample_type(const perf_spec *s)
     if (tells_period(s)) t |= PERF_SAMPLE_PERIOD;
     if (s->take & (PERF_TAKE_KERNEL_CHAIN | PERF_TAKE_USER_CHAIN)) t |= PERF_SAMPLE_CALLCHAIN;
     if (s->take & PERF_TAKE_USER) t |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    if (s->take & PERF_TAKE_REGS) t |= PERF_SAMPLE_REGS_USER;
     if (s->take & PERF_TAKE_RAW) t |= PERF_SAMPLE_RAW;
     if (s->take & PERF_TAKE_ADDR) t |= PERF_SAMPLE_ADDR;
     return t;
@@ -137,6 +138,7 @@ void perf__attr(const perf_spec *s, bool tasks, size_t ring_bytes, struct perf_e
         .comm_exec = tasks,
         .context_switch = s->switches,
     };
+    if (s->take & PERF_TAKE_REGS) out->sample_regs_user = perf__user_regs;
     if (s->take & PERF_TAKE_USER) {
         uint32_t n = s->stack_bytes ? s->stack_bytes : PERF_STACK_BYTES;
         out->sample_regs_user = perf__user_regs;

@@ -132,8 +132,8 @@ static bool make_events(up_probes *p)
     p->serial = atomic_fetch_add(&serials, 1);
     snprintf(p->group, sizeof p->group, UP_GROUP "_%d_%llu", (int)getpid(), (unsigned long long)start_of("", getpid()));
     for (uint32_t i = 0; i < p->n; i++) {
-        snprintf(text, sizeof text, "p:%s/s%up%u %s:0x%llx", p->group, p->serial, i, p->places[i].path,
-                 (unsigned long long)p->places[i].offset);
+        snprintf(text, sizeof text, "%c:%s/s%up%u %s:0x%llx", p->places[i].at_return ? 'r' : 'p', p->group, p->serial,
+                 i, p->places[i].path, (unsigned long long)p->places[i].offset);
         if (command(path, text) != 0) break;
         p->made = i + 1;
         if (read_id(p, path, i, &p->ids[i]) < 0) break;
@@ -194,7 +194,10 @@ static bool choose(up_probes *p, const char *only, err *e)
         p->way = UP_PERF;
         return true;
     }
-    if (is_way(only, UP_BREAKPOINT) && try_breakpoint(p)) {
+    bool returns = false;
+    for (uint32_t i = 0; i < p->n; i++)
+        returns |= p->places[i].at_return;
+    if (is_way(only, UP_BREAKPOINT) && !returns && try_breakpoint(p)) {
         p->way = UP_BREAKPOINT;
         if (p->n > BREAKPOINTS) p->n = BREAKPOINTS;
         return true;
@@ -233,7 +236,10 @@ perf_spec up_spec(const up_probes *p, uint32_t place, uint64_t period)
     perf_spec s = {0};
     err ignored = {0};
     switch (p->way) {
-    case UP_PERF: (void)perf_uprobe(p->places[place].path, p->places[place].offset, false, period, &s, &ignored); break;
+    case UP_PERF:
+        (void)perf_uprobe(p->places[place].path, p->places[place].offset, p->places[place].at_return, period, &s,
+                          &ignored);
+        break;
     case UP_TRACEFS:
         s = perf_tracepoint(p->ids[place], period);
         s.take = 0;

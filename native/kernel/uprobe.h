@@ -18,7 +18,7 @@
 
 #include "kernel/perf.h"
 
-#define UP_PLACES_MAX    8u
+#define UP_PLACES_MAX    16u
 #define UP_PATH_MAX      512
 #define UP_GROUP         "lunette" /* of our events in tracefs: lunette_PID_START, the process that made them */
 #define UP_LIBRARIES_MAX 64
@@ -29,6 +29,7 @@ typedef struct up_place {
     char library[128];      /* its name */
     uint64_t offset;        /* in the file */
     uint64_t address;       /* in the process */
+    bool at_return;         /* watched when it returns; not by breakpoints. up_find leaves it false */
 } up_place;
 
 /* Where the process has functions of these names: in the library that stands before the C library for all of them (an

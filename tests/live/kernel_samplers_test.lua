@@ -231,6 +231,34 @@ local function allocs(runtime)
   end
 end
 
+--- Blocks that are not freed, by site, with their bytes; what is freed is not among them.
+local function leaks(runtime)
+  return function(skip)
+    need(skip, runtime, "uprobe")
+    local server <close> = h.server()
+    local target <close> = start(runtime, "leaks", 200)
+    local before = uprobes()
+    local envelope, did = during(server, target, { kind = "native-alloc", outstanding = true, durationSeconds = 3, topN = 100 })
+    local data = envelope.data.nativeAlloc
+    local o, by_site = data.outstanding, {}
+    h.eq({ false, 0 }, { o.incomplete, #o.incompleteReasons }, "whole: " .. h.json.encode(o.incompleteReasons))
+    for _, site in ipairs(o.sites) do by_site[site.frame.method] = { site.blocks, site.bytes } end
+    h.eq({ did.small, 48 * did.small }, by_site.known_leak_small, "malloc")
+    h.eq({ did.grown, 3000 * did.grown }, by_site.known_leak_grown, "realloc of calloc's")
+    h.eq({ did.aligned, 256 * did.aligned }, by_site.known_leak_aligned, "posix_memalign")
+    h.eq({ 1, 500 }, by_site.known_leaks, "freed by the next run only")
+    h.ok(not by_site.known_site_malloc and not by_site.known_site_realloc, "what is freed is not told")
+    h.eq({ o.allocatedBlocks - o.freedBlocks, o.allocatedBytes - o.freedBytes }, { o.blocks, o.bytes }, "sums")
+    h.ok(o.freedBlocks >= did.freed + did.grown and o.freedOlderBlocks >= 1, "freed: " .. h.json.encode(o))
+    h.ok(h.find(data.byFunction, { ["function"] = "free" }).hits >= did.freed // 2, "calls of free")
+    local wanted = runtime == "aot" and "Program__ManagedLeaks" or "Program.ManagedLeaks"
+    local tree = ask(server, envelope, "call-tree", { rootMethodFilter = wanted, maxDepth = 20 })
+    h.ok(tree.root.inclusiveSamples >= did.small + did.grown + did.aligned + 1, "below managed code: " .. tree.root.inclusiveSamples)
+    h.eq(before, uprobes(), "nothing is left in tracefs")
+    target:command("go", "^DONE")
+  end
+end
+
 local function locks(skip)
   need(skip, "net10.0", "uprobe")
   local server <close> = h.server()
@@ -371,6 +399,7 @@ end
 table.move({
   { "threads that stand", standing }, { "switches beside perf", beside_perf }, { "mutex calls of known number", locks },
   { "every way to watch a function", ways }, { "probes that were left behind", left_behind }, { "faults and switches", efficiency },
-  { "methods without a frame", frameless }, { "a batch of both", batch }, { "as nobody", nobody },
-}, 1, 9, #cases + 1, cases)
+  { "methods without a frame", frameless }, { "blocks that are not freed, net10.0", leaks("net10.0") },
+  { "blocks that are not freed, net8.0", leaks("net8.0") }, { "a batch of both", batch }, { "as nobody", nobody },
+}, 1, 11, #cases + 1, cases)
 return cases
