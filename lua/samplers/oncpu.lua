@@ -53,13 +53,13 @@ local function in_background(session, ms)
 end
 
 -- Names that came before the window miss precompiled methods that were first used in it, and what was lost: those are told now, if they are
--- on a stack.
+-- on a stack. Whether all names were told.
 local function complete_names(source, spec, builder, whole, done)
-  if done.ended == "stream-end" then return end
   local unknown, begun, dropped = builder:unnamed()
-  if not unknown then return end
+  if not unknown then return false end
   whole = whole and (done.summary.lost or 0) == 0 and dropped == 0
-  if begun > 0 or (unknown > 0 and not whole) then capture.take_names(source, spec, builder) end
+  if done.ended == "stream-end" or (begun == 0 and (unknown == 0 or whole)) then return whole end
+  return capture.take_names(source, spec, builder)
 end
 
 -- The window beside a session of the runtime that tells of methods as they are compiled. Those that are there are told before it begins:
@@ -94,7 +94,7 @@ local function with_names(ctx, source, args, builder, made)
   if failed then return nil, failed end
   local notes, began = {}, loop.now_ns()
   window.notes(done, run, notes)
-  complete_names(source, spec, builder, whole, done)
+  made.told = complete_names(source, spec, builder, whole, done)
   local artifact = measured.window({ window = done, notes = notes, cost = done.cost }, source)
   return artifact, { session_start = done.open_ms, window = done.elapsed_ms, drain = done.drain_ms + since(began) }
 end
@@ -213,7 +213,7 @@ function M.run(ctx, source, args)
   if not artifact then return nil, phases end
   local began = loop.now_ns()
   local built
-  built, err = made.builder:build()
+  built, err = made.builder:build(made.told)
   if not built then return nil, err end
   local build_ms = since(began)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()

@@ -58,7 +58,7 @@ local function entries_of(args, given)
   baseline, err = entry_of(args.baselineHandle, "baselineHandle")
   if not baseline then return nil, err end
   if baseline.kind ~= entry.kind then
-    return nil, errors.invalid("baselineHandle", ("baselineHandle must be a %s handle, as handle is; it is a %s."):format(entry.kind,
+    return nil, errors.invalid("baselineHandle", ("baselineHandle must be of the kind %s, as handle is; it is of %s."):format(entry.kind,
       baseline.kind))
   end
   return { entry = entry, baseline = baseline }

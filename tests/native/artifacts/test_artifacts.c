@@ -16,7 +16,7 @@ static const char *in(const char *folder, const char *name)
     static char path[4][PATH_MAX];
     static int next;
     char *p = path[next++ % 4];
-    (void)snprintf(p, PATH_MAX, "%s/%s", folder, name);
+    assert_in_range(snprintf(p, PATH_MAX, "%s/%s", folder, name), 1, PATH_MAX - 1);
     return p;
 }
 
