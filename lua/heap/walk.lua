@@ -54,7 +54,7 @@ end
 -- The runtime's own library reads names of a process that goes on: should it fall over something that changes, it is asked once more.
 local function run(ctx, args, options)
   local result, err = worker.run(ctx, "heap", limits(args), options)
-  if result or err.kind ~= "Internal" or not args.pid then return result, err end
+  if result or err.kind ~= "Internal" or not args.pid or args.freeze == "fork" then return result, err end -- an image does not change
   local second, why = worker.run(ctx, "heap", limits(args), options)
   return second, why, err
 end

@@ -244,6 +244,29 @@ describe("inspect_heap", function()
     assert.equal("dumpFilePath", detail { source = "gcdump", dumpFilePath = DATA .. "README.md" })
   end)
 
+  it("forks nothing unless it is configured", function()
+    local function call(arguments) return kit.call(inspect_heap, arguments, ctx()).error end
+    local err = call { source = "live", processId = 1, freeze = "fork" }
+    assert.equal("NotSupported", err.kind)
+    assert.matches("Diagnostics__AllowProcessFork", err.message, 1, true)
+    err = call { source = "live", freeze = "melt" }
+    assert.same({ "InvalidArgument", "freeze" }, { err.kind, err.detail })
+    err = call { source = "dump", dumpFilePath = DATA .. "leak.gcdump", freeze = "fork" }
+    assert.same({ "InvalidArgument", "freeze" }, { err.kind, err.detail })
+  end)
+
+  it("asks for another acknowledgement for a fork than for a copy", function()
+    local config = require("lunette.config")
+    local before = config.current()
+    config.use(config.load { environ = { Diagnostics__AllowProcessFork = "true" } })
+    local copy = kit.call(inspect_heap, { source = "live", processId = 1 }, ctx()).safetyApproval
+    local fork = kit.call(inspect_heap, { source = "live", processId = 1, freeze = "fork" }, ctx()).safetyApproval
+    config.use(before)
+    assert.not_same(copy.requiredAcknowledgement.descriptor, fork.requiredAcknowledgement.descriptor)
+    assert.equal("high", fork.requiredAcknowledgement.descriptor.riskLevel)
+    assert.matches("clone", fork.requiredAcknowledgement.descriptor.reason)
+  end)
+
   it("wants heap-read for all, and ptrace for a live walk", function()
     local function missing(arguments, scopes)
       local err = kit.call(inspect_heap, arguments, ctx(scopes)).error
