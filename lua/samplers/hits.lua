@@ -105,8 +105,7 @@ function M.run(ctx, source, args, spec)
   local done
   done, err = window(ctx, target, args, spec, builder)
   if not done then return nil, err end
-  local named, why = beside.names(target, builder)
-  if not named then builder:finish() end
+  local why = beside.after(source, builder)
   local built
   built, err = builder:build()
   if not built then return nil, err end

@@ -118,11 +118,11 @@ local function record(ctx, source, args)
     if not ok then return nil, err end
   end
   local window_cpu_ns = proc.own_cpu().process_ns - own_ns
-  local builder, why = beside.names(target, methods)
+  local why = beside.after(source, methods)
   local result
-  result, err = capture:finish(builder)
+  result, err = capture:finish(why ~= beside.NATIVE and methods or nil)
   if not result then return nil, err end
-  return { result = result, why = not builder and why or nil, started_unix_ms = started_unix_ms, cpu_ms = window_cpu_ns / 1e6 }
+  return { result = result, why = why, started_unix_ms = started_unix_ms, cpu_ms = window_cpu_ns / 1e6 }
 end
 
 local function collect(ctx, source, args)

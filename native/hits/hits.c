@@ -130,6 +130,9 @@ static void add_site(void *arg, const hl_block *b, uint64_t blocks, uint64_t byt
     hits *h = arg;
     uint32_t n_kernel = 0, n = 0;
     const uint64_t *ips = oc_stacks_get(h->stacks, b->stack, &n_kernel, &n);
+    naming_name ignored;
+    for (uint32_t i = 0; i < n; i++)
+        (void)naming_find(h->names, ips[i], 0, &ignored); /* opens its file, while the process is there */
     profile_sample s = {.ips = ips,
                         .n = n,
                         .state = PROFILE_UNKNOWN,
