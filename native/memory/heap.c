@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define HEAP_NEWEST_RUNTIME 10 /* whose layouts the tests compare with ClrMD */
+
 const heap_facts *heap_facts_of(const heap *h) { return &h->facts; }
 const char *heap_note(const heap *h, size_t i) { return i < h->n_notes ? h->notes[i] : NULL; }
 dac *heap_dac(const heap *h) { return h->d; }
@@ -195,8 +197,19 @@ static int open_in_place(heap *h, err *e)
     return heap__layout(h, e);
 }
 
+/* Where things are in objects and method tables is known of these; of others it would be a guess. */
+static int known_runtime(const dac_runtime *r, err *e)
+{
+    if (r->major <= HEAP_NEWEST_RUNTIME) return 0; /* 0: it does not tell */
+    int rc = err_set(e, ERR_UNSUPPORTED_RUNTIME, "the heap of .NET %s is not known here: .NET %d is the newest that is",
+                     r->version, HEAP_NEWEST_RUNTIME);
+    err_hint(e, "Use source=\"gcdump\": the runtime's own events tell of its objects in every version.");
+    return rc;
+}
+
 int heap_open(dac *d, const heap_options *o, heap **out, err *e)
 {
+    if (known_runtime(dac_runtime_of(d), e) < 0) return -ERR_UNSUPPORTED_RUNTIME;
     heap *h = mem_calloc(1, sizeof *h);
     if (!h) return err_set(e, ERR_NO_MEMORY, "no memory for a heap");
     h->d = d;
