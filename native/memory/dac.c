@@ -94,6 +94,7 @@ static int refused(const dac *d, int32_t hr, err *e)
     int rc = err_set(e, ERR_UNSUPPORTED_RUNTIME, "the runtime's library cannot work on this target: %s (0x%08x)", why,
                      (uint32_t)hr);
     if (e && e->kind == ERR_UNSUPPORTED_RUNTIME) e->hresult = (uint32_t)hr;
+    if ((uint32_t)hr == 0x80131c4e && mem_is_live(d->t)) err_hint(e, "Ask again in a moment.");
     if (!mem_is_live(d->t))
         err_hint(e,
                  "the core lacks pages of the runtime: take one with collect_process_dump (WithHeap or Full), or set "

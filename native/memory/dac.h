@@ -51,7 +51,10 @@ const dac_runtime *dac_runtime_of(const dac *d);
 uint32_t dac_hresult(const dac *d); /* of the last call */
 /* Reads of the target that the library asked for, and those that failed: for messages about partial cores. */
 uint64_t dac_reads(const dac *d, uint64_t *failed);
-/* Calls in which the library faulted or did not return: each failed for its caller, and is to be told. */
+/* Calls in which the library faulted or did not return: each failed for its caller with this HRESULT, and is to be
+ * told.
+ */
+#define DAC_E_FELL ((int32_t)0xa04c0001)
 unsigned dac_falls(const dac *d);
 
 /* Memory through the page cache that the library's reads go through (live targets): for many small reads. Whole or not

@@ -12,7 +12,6 @@
 #define DAC_E_NOINTERFACE ((int32_t)0x80004002)
 #define DAC_E_FAIL        ((int32_t)0x80004005)
 #define DAC_E_INVALIDARG  ((int32_t)0x80070057)
-#define DAC_E_FELL        ((int32_t)0xa04c0001) /* ours: the call faulted or did not return */
 
 #define DAC_SOS_MAX        16
 #define DAC_CONTEXT_SIZE   1232u /* of the debugger's CONTEXT on AMD64 */

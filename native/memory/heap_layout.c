@@ -85,6 +85,12 @@ static bool add_context(heap *h, uint64_t pointer, uint64_t limit)
 /* A core may lack what the runtime's library wants to read. */
 static int unreadable(heap *h, const char *what, err *e)
 {
+    if (h->facts.live && dac_hresult(h->d) == (uint32_t)DAC_E_FELL) {
+        int fell = err_set(e, ERR_UNSUPPORTED_RUNTIME,
+                           "the runtime's %s is not there yet: the process is just starting", what);
+        err_hint(e, "Ask again in a moment.");
+        return fell;
+    }
     if (h->facts.live)
         return err_set(e, ERR_MALFORMED, "the runtime's %s cannot be read (0x%08x)", what, dac_hresult(h->d));
     int rc = err_set(e, ERR_NOT_SUPPORTED,
