@@ -47,9 +47,7 @@ local GCDUMP_MARK <const>, TRACE_MARK <const> = "!FastSerialization.1", "Nettrac
 
 -- What a file is read as; a core dump unless its first bytes say something else.
 local function source_of(path)
-  local file = io.open(path, "rb")
-  local head = file and file:read(32) or ""
-  if file then file:close() end
+  local head = fs.head(path, 32) or ""
   return (head:find(GCDUMP_MARK, 1, true) or head:find(TRACE_MARK, 1, true)) and "gcdump" or "dump"
 end
 

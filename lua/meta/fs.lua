@@ -6,12 +6,21 @@
 ---@class lunette.fs
 local fs = {}
 
+--- Regular files only: a FIFO or a device would be waited for.
 ---@param path string
 ---@param max_bytes integer
 ---@return string? text
 ---@return LunetteErr? err  LimitExceeded when there is more
 ---@nodiscard
 function fs.read(path, max_bytes) end
+
+--- The first bytes of a regular file; fewer when it has fewer.
+---@param path string
+---@param n integer   at most 4096
+---@return string?
+---@return LunetteErr? err
+---@nodiscard
+function fs.head(path, n) end
 
 --- Replaces the file as a whole: 0600, parents 0700.
 ---@param path string

@@ -44,9 +44,7 @@ local function path_of(ctx, given)
 end
 
 local function form_of(path)
-  local file = io.open(path, "rb")
-  local head = file and file:read(HEAD) or ""
-  if file then file:close() end
+  local head = fs.head(path, HEAD) or ""
   if head:find("!FastSerialization.1", 1, true) then return "gcdump" end
   return head:sub(1, 8) == "Nettrace" and "recording" or "core"
 end

@@ -14,6 +14,7 @@
 #include "host/faces.h"
 #include "host/host_internal.h"
 
+#define HEAD_MAX 4096
 #define LIST_MAX 65536 /* names of one directory */
 
 static err_kind kind_of(int sys)
@@ -81,14 +82,26 @@ static buf *push_buf(lua_State *L, size_t max)
     return b;
 }
 
-/* fs.read(path, max_bytes) -> text, or nil, err (LimitExceeded when the file is longer) */
+/* Opens a file for reading and never waits for it: a FIFO that nobody writes to would hold the loop for good. A
+ * descriptor, or -1 with errno (EINVAL: it is no regular file). */
+static int open_regular(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || (fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))) return fd;
+    close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
+/* fs.read(path, max_bytes) -> text, or nil, err (LimitExceeded when the file is longer). Regular files only. */
 static int l_read(lua_State *L)
 {
     const char *path = check_path(L, 1);
     lua_Integer max = luaL_checkinteger(L, 2);
     luaL_argcheck(L, max >= 0 && (size_t)max < BUF_MAX_DEFAULT, 2, "must be from 0 to 268435455 bytes");
     buf *b = push_buf(L, (size_t)max + 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = open_regular(path);
     if (fd < 0) return push_errno(L, errno, "open", path);
     int sys = read_all(fd, b);
     close(fd);
@@ -101,6 +114,23 @@ static int l_read(lua_State *L)
     }
     lua_pushlstring(L, (const char *)b->p, b->n);
     buf_fini(b);
+    return 1;
+}
+
+/* fs.head(path, n) -> the first n bytes, or less when it has less; nil, err. Regular files only. */
+static int l_head(lua_State *L)
+{
+    const char *path = check_path(L, 1);
+    char head[HEAD_MAX];
+    lua_Integer max = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, max >= 0 && max <= HEAD_MAX, 2, "must be from 0 to 4096 bytes");
+    int fd = open_regular(path);
+    if (fd < 0) return push_errno(L, errno, "open", path);
+    ssize_t n = pread(fd, head, (size_t)max, 0);
+    int sys = n < 0 ? errno : 0;
+    close(fd);
+    if (sys) return push_errno(L, sys, "read", path);
+    lua_pushlstring(L, head, (size_t)n);
     return 1;
 }
 
@@ -298,10 +328,9 @@ static int l_realpath(lua_State *L)
     return 1;
 }
 
-static const luaL_Reg FS_FUNCS[] = {{"read", l_read},         {"write_private", l_write_private},
-                                    {"list", l_list},         {"stat", l_stat},
-                                    {"realpath", l_realpath}, {"mkdirs", l_mkdirs},
-                                    {"remove", l_remove},     {NULL, NULL}};
+static const luaL_Reg FS_FUNCS[] = {{"read", l_read},     {"head", l_head},     {"write_private", l_write_private},
+                                    {"list", l_list},     {"stat", l_stat},     {"realpath", l_realpath},
+                                    {"mkdirs", l_mkdirs}, {"remove", l_remove}, {NULL, NULL}};
 
 int luaopen_lunette_fs(lua_State *L)
 {

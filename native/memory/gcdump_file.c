@@ -468,7 +468,7 @@ graph *gcdump_read_file(const char *path, const graph_limits *lim, gcdump_file_i
     uint8_t *bytes = NULL;
     size_t size = 0;
     graph *g = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO ends at once */
     *info = (gcdump_file_info){0};
     if (fd < 0) {
         (void)err_sys(e,
