@@ -55,6 +55,14 @@ function M.source(ctx, args)
   return { process = found }
 end
 
+--- Where a capture of the kernel looks: a process, with or without a diagnostics socket that can be used.
+---@return CollectorSource?, table? err
+function M.kernel_source(ctx, args)
+  local found, err = process.for_kernel(ctx, args.processId)
+  if not found then return nil, err end
+  return { process = found }
+end
+
 local function misgiven(declared, what, wanted)
   local message = ("The collector %s: %s must give %s. The script is at fault; the server goes on."):format(declared.kind, what, wanted)
   local err = errors.new("Internal", message, { detail = "ScriptError", hints = {} })

@@ -284,4 +284,20 @@ function M.resolve(_ctx, pid, options)
   return resolved
 end
 
+--- The process that the kernel is asked about: as resolve, but a .NET process that is named and whose diagnostics socket cannot be used
+--- will do, too (most programs of NativeAOT, DOTNET_EnableDiagnostics=0, another user's). Then it has no `record`, and `why_not`.
+---@param ctx table
+---@param pid integer?    nil or 0: the lone one
+---@return TargetProcess?, table? err   as resolve
+---@nodiscard
+function M.for_kernel(ctx, pid)
+  local resolved, err = M.resolve(ctx, pid)
+  if resolved or err.kind ~= "EndpointUnavailable" or not pid or pid == 0 then return resolved, err end
+  local stat, endpoint = proc.stat(pid), ipc.resolve(pid, M.PROBE_MS)
+  if not stat or not endpoint then return nil, err end
+  resolved = target(pid, stat.start_time, endpoint, nil, false)
+  resolved.why_not = err
+  return resolved
+end
+
 return M

@@ -12,6 +12,7 @@ M.PERF_CACHE_MS = 60000
 local EPERM <const>, ENOENT <const>, EACCES <const>, ENOSYS <const> = 1, 2, 13, 38
 local INSTALL_PERF <const> = "apt-get install linux-perf   # Ubuntu: linux-tools-$(uname -r)"
 local MOUNT_TRACEFS <const> = "mount -t tracefs nodev /sys/kernel/tracing   # container: -v /sys/kernel/tracing:/sys/kernel/tracing"
+local READ_TRACEFS <const> = "sudo mount -o remount,mode=755 /sys/kernel/tracing; docker run --cap-add PERFMON …   # or run as root"
 local SHARED_HOST <const> = "on a machine of your own only, never on a shared one"
 
 local function good(reason) return { ok = true, reason = reason } end
@@ -90,7 +91,12 @@ function M.off_cpu(facts)
   if facts.probe.sched_switch.errno == ENOENT then
     return bad("the tracing file system is not mounted here (no /sys/kernel/tracing/events/sched/sched_switch)", MOUNT_TRACEFS)
   end
-  return perf_refused(facts.host, facts.probe.sched_switch, "watching sched:sched_switch", -1)
+  local host = facts.host
+  if facts.probe.sched_switch.errno == EACCES and not host.tracefs and (host.perf_event_paranoid or 0) < 3 then
+    return bad(("the tracing files below /sys/kernel/tracing may not be read by uid %d (%s, %s)"):format(host.uid, paranoid(host),
+      capabilities_word(host)), READ_TRACEFS)
+  end
+  return perf_refused(host, facts.probe.sched_switch, "watching sched:sched_switch", -1)
 end
 
 local function limited(reason, fix)
@@ -102,6 +108,10 @@ end
 -- Probes on functions of native libraries: by the tracing files, by perf_event_open alone, or by hardware breakpoints.
 local function uprobes(facts, what)
   local probe, host = facts.probe.uprobe, facts.host
+  if facts.closed then
+    return bad(("%s: where its libraries lie may not be read (%s)"):format(what, tostring(facts.closed.message or facts.closed)),
+      ("%s   # or run lunette as its user"):format(grant("SYS_PTRACE")))
+  end
   if probe.ok then
     if host.uprobe_events_writable ~= false then return good("uprobes work") end
     return limited(what .. ": uprobe_events is not writable here, so threads that start within a window are not watched",
@@ -170,12 +180,18 @@ end
 
 -- ---- all of it ------------------------------------------------------------------------------------------------------------------
 
+-- Why the files of a process may not be opened, for which the kernel asks the question of its maps; nil: they may.
+local function closed(pid)
+  local _, err = proc.link(pid, "exe")
+  return err and err.kind == "PermissionDenied" and err or nil
+end
+
 --- What all findings are made from. Asks the kernel; opens nothing in the target.
----@param pid? integer   the process to ask about; nil: ourselves
----@return table facts   { host, perf, probe }
+---@param pid? integer   the process to ask about; nil, or one that is gone: ourselves
+---@return table facts   { host, perf, probe, closed? }
 function M.facts(pid)
-  local host = proc.host()
-  return { host = host, perf = M.perf(host), probe = proc.perf_probe(pid or sys.pid) }
+  local host, there = proc.host(), pid and proc.stat(pid)
+  return { host = host, perf = M.perf(host), probe = proc.perf_probe(there and pid or sys.pid), closed = there and closed(pid) or nil }
 end
 
 return M

@@ -7,7 +7,6 @@ local captures = require("lunette.captures")
 local collector = require("lunette.collector")
 local event_names = require("collectors.event_names")
 local ilc = lazy("samplers.ilc")
-local ipc = require("lunette.ipc")
 local json = require("lunette.json")
 local leaders = lazy("samplers.leaders")
 local loop = require("lunette.loop")
@@ -184,11 +183,9 @@ end
 
 -- A process without a diagnostics socket can be sampled by the kernel all the same: most programs of NativeAOT, DOTNET_EnableDiagnostics=0.
 local function unreachable(ctx, args, err)
-  if err.kind ~= "EndpointUnavailable" or not args.processId or args.cpuBackend == "EventPipe" then return nil, err end
-  local endpoint, target = ipc.resolve(args.processId), process.resolve(ctx, args.processId, { any = true })
-  if not endpoint or not target then return nil, err end
-  target.endpoint = endpoint
-  if not backend.is_os(target, args.cpuBackend) then return nil, err end
+  if err.kind ~= "EndpointUnavailable" or args.cpuBackend == "EventPipe" then return nil, err end
+  local target = process.for_kernel(ctx, args.processId)
+  if not target or not backend.is_os(target, args.cpuBackend) then return nil, err end
   return { process = target }
 end
 

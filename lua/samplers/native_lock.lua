@@ -54,5 +54,5 @@ return collector.branch {
     args.topN = args.topN or TOP
     return true
   end,
-  collect = collect, inline = inline, summary = sentence,
+  source = collector.kernel_source, collect = collect, inline = inline, summary = sentence,
 }

@@ -129,12 +129,13 @@ static int try_sched_switch(void)
     static const char *const ids[] = {"/sys/kernel/tracing/events/sched/sched_switch/id",
                                       "/sys/kernel/debug/tracing/events/sched/sched_switch/id"};
     int64_t id = 0;
-    err e = {0};
+    int sys = ENOENT; /* that a file may not be read says more than that another one is not there */
     for (size_t i = 0; i < 2; i++) {
-        err_clear(&e);
+        err e = {0};
         if (kn_read_num("", ids[i], &id, &e) == 0) return try_open(PERF_TYPE_TRACEPOINT, (uint64_t)id, -1, 0, true);
+        if (sys == ENOENT && e.sys) sys = e.sys;
     }
-    return e.sys ? e.sys : ENOENT;
+    return sys;
 }
 
 /* The kernel checks a uprobe's privilege before its path, so an open without a path tells: EINVAL or EFAULT means

@@ -406,6 +406,51 @@ local function nobody(skip)
   h.ok(not envelope.error and envelope.data.cpuEfficiency.taskClockMs, "counters: " .. h.json.encode(envelope.error or {}))
 end
 
+--- A process that dies in the window: what was seen until then, with the names of before, and the end is told; nothing is left.
+local function dying(kind)
+  return function(skip)
+    need(skip, "net10.0", kind == "off_cpu" and "sched_switch" or "uprobe")
+    local server <close> = h.server()
+    local target <close> = start("net10.0", kind == "off_cpu" and "waits" or "allocs", kind == "off_cpu" and 3 or 200)
+    local descriptors = h.usage(server.pid).fds
+    local results = h.together {
+      function()
+        return call(server, { kind = kind, processId = target.pid, durationSeconds = 8, nativeAllocSamplePeriod = 1, topN = 50 })
+      end,
+      function()
+        h.wait_for("events of perf", h.START_MS, function() return h.usage(server.pid).fds >= descriptors + EVENTS end)
+        h.loop.sleep_ms(SETTLE_MS)
+        target:command("go", "^DONE")
+        target:kill()
+        return true
+      end,
+    }
+    local envelope = results[1]
+    h.ok(not envelope.error, "what came before is kept: " .. h.json.encode(envelope.error or {}))
+    local data = envelope.data.offCpu or envelope.data.nativeAlloc
+    h.ok(table.concat(data.notes, "\n"):find("EndedEarly", 1, true), "the end is told: " .. h.json.encode(data.notes))
+    h.ok((data.totalHits or data.schedSwitches) > 0, "what came before")
+    local text = h.json.encode(data)
+    h.ok(text:find("Lunette.Kernel", 1, true), "managed code has the names of before: " .. text)
+    no_probes_of(server)
+  end
+end
+
+--- Without a diagnostics socket there are no names of managed methods, and all the rest.
+local function without_socket(skip)
+  need(skip, "net10.0", "sched_switch")
+  local server <close> = h.server()
+  local target <close> = start("net10.0", "waits", 5, { "env", "DOTNET_EnableDiagnostics=0" })
+  local envelope, did = during(server, target, { kind = "off_cpu", durationSeconds = 4, topN = 100 })
+  local micros = sum(ask(server, envelope, "topStacks", { topN = 100 }).stacks, "known_sleeps", "clock_nanosleep")
+  close_to(did.sleeps_slept_us, micros, 5, "sleeps")
+  h.ok(table.concat(envelope.data.offCpu.notes, "\n"):find("NoManagedNames: .*EnableDiagnostics=0"), "why names are missing")
+  for _, kind in ipairs { "native-alloc", "cpu-efficiency" } do
+    envelope = call(server, { kind = kind, processId = target.pid, durationSeconds = 1 })
+    h.ok(not envelope.error, kind .. ": " .. h.json.encode(envelope.error or {}))
+  end
+end
+
 local FIRST <const>, SECOND <const> = { "net10.0", "net9.0" }, { "net8.0", "aot" }
 return {
   { "waits of known length, net10.0 and net9.0", at_once(FIRST, waits) },
@@ -417,4 +462,6 @@ return {
   { "threads that stand, mutex calls, methods without a frame", h.side_by_side(standing, locks, frameless) },
   { "every way to watch a function, faults and switches", h.side_by_side(ways, efficiency) },
   { "a batch of both", batch }, { "as nobody", nobody },
+  { "a process that dies, without a diagnostics socket",
+    h.side_by_side(dying("off_cpu"), dying("native-alloc"), without_socket) },
 }

@@ -65,7 +65,7 @@ end
 ---@param pid? integer
 ---@return table report   PreflightReport
 function M.report(pid)
-  local facts = readiness.facts()
+  local facts = readiness.facts(pid)
   local checks = {
     socket_uid(pid, facts.host),
     from(readiness.attach(facts, pid), "clrmd-attach", "Live attach (ptrace)", "Blocked", ATTACHING),

@@ -131,6 +131,23 @@ describe("lunette.process", function()
     assert.equal("ProcessNotFound", err.kind)
   end)
 
+  it("gives the kernel's samplers a .NET process without a socket that can be used, with why, and no other", function()
+    local process = on {
+      fake.process { pid = 20 },
+      fake.process { pid = 21, runtime = "NativeAot", state = "unreachable", cause = "diagnostics-disabled", message = "switched off" },
+    }
+    assert.equal("App", process.for_kernel({}, 20).record.managedEntrypointAssemblyName)
+    local target = process.for_kernel({}, 21)
+    assert.same({ 21, "NativeAot", "EndpointUnavailable" }, { target.pid, target.digest.runtime, target.why_not.kind })
+    assert.is_nil(target.record)
+    local _, err = process.for_kernel({}, 99)
+    assert.equal("ProcessNotFound", err.kind)
+    local native = fake.process { pid = 22 }
+    native.runtime = nil
+    _, err = on({ native }).for_kernel({}, 22)
+    assert.equal("NotADotnetProcess", err.kind)
+  end)
+
   it("remembers by pid and start time, for a minute, and not without end", function()
     local process = on {}
     process.remember({ pid = 5, start_time = 1 }, "runtime", "CoreClr")

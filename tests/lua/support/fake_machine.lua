@@ -120,7 +120,14 @@ local function proc_of(self)
     end),
     thread_cpu = reader(self, "thread_cpu", function() return {} end), own_cpu = function() return { process_ns = 0 } end,
     host = function() return self.host end,
-    perf_probe = function() return self.perf_probe end,
+    perf_probe = function(pid)
+      self.probed = pid
+      return self.perf_probe
+    end,
+    link = reader(self, "link", function(p)
+      if p.no_link then return nil, failure("PermissionDenied", "cannot read the link") end
+      return "/app/App"
+    end),
     can_attach = reader(self, "can_attach", function(p)
       if p.no_attach then return nil, failure("PermissionDenied", "no") end
       return true

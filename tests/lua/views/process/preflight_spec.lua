@@ -143,6 +143,28 @@ describe("views.process.preflight", function()
     assert.matches("perf_event_paranoid=%-1", fix)
     _, _, fix = off { perf_probe = probes(fault(1, "Operation not permitted")), host = host { seccomp = 2 } }
     assert.matches("seccomp=unconfined", fix)
+    local hidden = host { uid = 1000, capabilities = UNPRIVILEGED, perf_event_paranoid = 2 }
+    hidden.tracefs = nil
+    _, reason, fix = off { perf_probe = probes(fault(13, "Permission denied")), host = hidden }
+    assert.matches("may not be read by uid 1000 %(kernel%.perf_event_paranoid=2, CAP_PERFMON is missing", reason)
+    assert.matches("remount,mode=755", fix)
+  end)
+
+  it("asks the kernel about the process itself, and about ourselves when it is gone", function()
+    preflight({ processes = { fake.process { pid = 42 } } }, 42)
+    assert.equal(42, machine.probed)
+    machine:close()
+    preflight({}, 42)
+    assert.not_equal(42, machine.probed)
+  end)
+
+  it("native probes are Degraded on a process whose libraries we may not look up, whatever perf_event_open says", function()
+    local _, by_id = preflight({ processes = { fake.process { pid = 42, no_link = true } } }, 42)
+    for _, id in ipairs { "native-alloc", "native-lock-contention" } do
+      assert.equal("Degraded", by_id[id].status)
+      assert.matches("where its libraries lie may not be read", by_id[id].reason)
+      assert.matches("SYS_PTRACE", by_id[id].remediation)
+    end
   end)
 end)
 
