@@ -111,10 +111,16 @@ static int open_one(const metric_def *m, int tid, bool user_only)
                                 .size = sizeof a,
                                 .config = m->config,
                                 .inherit = 1,
+                                .inherit_thread = 1, /* what a process starts is another process */
                                 .exclude_kernel = user_only,
                                 .exclude_hv = 1,
                                 .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING};
-    return (int)syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    long fd = syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0 && errno == EINVAL) { /* Linux before 5.13 */
+        a.inherit_thread = 0;
+        fd = syscall(SYS_perf_event_open, &a, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    }
+    return (int)fd;
 }
 
 /* Software events happen inside the kernel: without its part they would count nothing, or too little. */

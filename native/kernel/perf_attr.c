@@ -122,6 +122,7 @@ void perf__attr(const perf_spec *s, bool tasks, size_t ring_bytes, struct perf_e
         /* A uprobe of perf's own is made anew for each thread that inherits it, from the path's address in our memory,
          * which is none in that of the target: its clone(2) would fail (Linux 6.18). */
         .inherit = !s->machine && !s->path,
+        .inherit_thread = !s->machine && !s->path, /* what a process starts is another process */
         .exclude_kernel = s->no_kernel,
         .exclude_hv = 1,
         .exclude_callchain_kernel = !(s->take & PERF_TAKE_KERNEL_CHAIN),
@@ -149,5 +150,10 @@ void perf__attr(const perf_spec *s, bool tasks, size_t ring_bytes, struct perf_e
 int perf__open(struct perf_event_attr *a, int tid, int cpu)
 {
     long fd = syscall(SYS_perf_event_open, a, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0 && errno == EINVAL &&
+        a->inherit_thread) { /* Linux before 5.13: records of others are told by their pid */
+        a->inherit_thread = 0;
+        fd = syscall(SYS_perf_event_open, a, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    }
     return fd < 0 ? -errno : (int)fd;
 }

@@ -204,10 +204,16 @@ static void on_map(oc_capture *c, const perf_record *r)
     (void)uw_space_map(c->space, &m);
 }
 
+/* Of the target, or of a thread of it that ends and has no process any more: what it starts inherits its events on
+ * Linux before 5.13, and is another process. */
+static bool is_ours(const oc_capture *c, const perf_record *r) { return r->pid == c->pid || r->pid <= 0; }
+
 static void on_sample(oc_capture *c, const perf_record *r)
 {
+    bool waking = (int)r->spec == c->spec_of[SPEC_WAKING] || (int)r->spec == c->spec_of[SPEC_WAKING_ALL];
+    if (waking) on_waking(c, r);
+    if (waking || !is_ours(c, r)) return;
     if ((int)r->spec == c->spec_of[SPEC_SWITCH]) on_switch_sample(c, r);
-    if ((int)r->spec == c->spec_of[SPEC_WAKING] || (int)r->spec == c->spec_of[SPEC_WAKING_ALL]) on_waking(c, r);
     if ((int)r->spec == c->spec_of[SPEC_CALLS]) on_call(c, r);
 }
 
@@ -217,7 +223,9 @@ static void on_record(void *arg, const perf_record *r)
     if (c->n_watched) watch_more(c, r->time);
     switch (r->kind) {
     case PERF_SAMPLE: on_sample(c, r); break;
-    case PERF_SWITCH: on_switch(c, r); break;
+    case PERF_SWITCH:
+        if (is_ours(c, r)) on_switch(c, r);
+        break;
     case PERF_MMAP: on_map(c, r); break;
     case PERF_COMM:
         if (r->pid == c->pid) oc_name(c->spans, r->tid, r->comm);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -88,6 +89,39 @@ static void our_own_work_is_counted(void **state)
     kn_counting_close(c);
 }
 
+enum { TIMES = 20 };
+
+static void what_a_process_starts_is_another_process(void **state)
+{
+    (void)state;
+    struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE,
+                                .size = sizeof a,
+                                .config = PERF_COUNT_SW_TASK_CLOCK,
+                                .inherit = 1,
+                                .inherit_thread = 1,
+                                .exclude_kernel = 1};
+    long fd = syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) skip(); /* refused, or Linux before 5.13 */
+    close((int)fd);
+    kn_counting *c = NULL;
+    kn_counts n;
+    err e = {0};
+    int status = 1;
+    assert_int_equal(kn_counting_open(getpid(), &c, &e), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < TIMES; i++)
+            touch_pages();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(kn_counting_read(c, &n, &e), 0);
+    const kn_count *faults = &n.by[KN_METRIC_MINOR_FAULTS];
+    if (faults->source == KN_COUNT_PERF) assert_true(faults->value < 0.5 * TIMES * PAGES);
+    kn_counting_close(c);
+}
+
 static void a_process_that_is_not_there_is_not_counted(void **state)
 {
     (void)state;
@@ -104,6 +138,7 @@ int main(void)
         cmocka_unit_test(a_shared_counter_is_extrapolated),
         cmocka_unit_test(a_number_of_proc_is_found_by_its_whole_key),
         cmocka_unit_test(our_own_work_is_counted),
+        cmocka_unit_test(what_a_process_starts_is_another_process),
         cmocka_unit_test(a_process_that_is_not_there_is_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

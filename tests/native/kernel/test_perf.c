@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +201,31 @@ static void counters_without_a_ring_are_summed(void **state)
     finish(&t);
 }
 
+static void what_a_process_starts_is_not_counted(void **state)
+{
+    (void)state;
+    perf_set *p;
+    err e = {0};
+    uint64_t ns = 0;
+    perf_spec s = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_TASK_CLOCK, .what = "the task clock"};
+    perf_cfg cfg = {.pid = getpid(), .specs = &s, .n_specs = 1};
+    struct perf_event_attr a = {
+        .type = s.type, .size = sizeof a, .config = s.config, .inherit = 1, .inherit_thread = 1, .exclude_kernel = 1};
+    int fd = (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0 || perf_open(&cfg, &p, &e) < 0) skip(); /* Linux before 5.13, or refused */
+    close(fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        while (clock_ns(CLOCK_PROCESS_CPUTIME_ID) < 200000000) {
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(perf_count(p, 0, &ns));
+    assert_true(ns < 150000000);
+    perf_close(p);
+}
+
 /* As nobody: 0 when all is as it should be, else the line. */
 static int look_as_nobody(pid_t roots)
 {
@@ -284,6 +310,7 @@ int main(void)
         cmocka_unit_test(the_end_of_the_process_ends_the_window),
         cmocka_unit_test(a_stop_before_the_window_ends_it_at_once),
         cmocka_unit_test(counters_without_a_ring_are_summed),
+        cmocka_unit_test(what_a_process_starts_is_not_counted),
         cmocka_unit_test(a_process_that_is_none_is_not_found),
         cmocka_unit_test(without_privilege_the_remedy_is_told_and_ones_own_are_seen),
         cmocka_unit_test(each_refusal_is_of_its_kind),
