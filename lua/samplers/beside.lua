@@ -13,14 +13,24 @@ M.NATIVE = "native"
 --- begin. Those that are compiled within the window are not among them.
 ---@param source CollectorSource
 ---@param kind? string   of the builder; "cpu"
----@return LunetteProfileBuilder? builder, table? err
+---@return LunetteProfileBuilder? builder, table? err, boolean? told   told: their names were told to the end
 ---@nodiscard
 function M.before(source, kind)
   local builder, err = profile.new { kind = kind or "cpu" }
   if not builder then return nil, err end
   local digest = source.process.digest
-  if not (digest and digest.runtime == "NativeAot") then capture.take_names(source, {}, builder) end
-  return builder
+  local told = not (digest and digest.runtime == "NativeAot") and capture.take_names(source, {}, builder)
+  return builder, nil, told
+end
+
+--- What is missing of the names, as a note; nil: nothing, or nothing that could be there.
+---@param why string?    of M.names
+---@param told boolean?  of M.before
+---@return string?
+function M.note(why, told)
+  if not why or why == M.NATIVE then return nil end
+  return (told and "EarlierNames: managed frames have the names of what was there before the window: %s."
+    or "NoManagedNames: managed frames are addresses: %s."):format(why)
 end
 
 --- The names of what was compiled since, when the window is over; ends the builder, whatever comes. Why some are missing, or nil.
@@ -32,7 +42,8 @@ function M.after(source, builder)
   if digest and digest.runtime == "NativeAot" then
     why = M.NATIVE
   elseif not capture.take_names(source, {}, builder) then
-    why = "the runtime did not tell its methods to the end of them"
+    local missing = source.process.why_not
+    why = missing and tostring(missing.message) or "the runtime did not tell its methods to the end of them"
   end
   builder:finish()
   return why

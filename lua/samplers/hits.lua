@@ -56,10 +56,9 @@ local function way_notes(stats, spec, notes)
   if stats.target_ended then notes[#notes + 1] = "EndedEarly: the process ended within the window." end
 end
 
-local function name_notes(artifact, why, notes)
-  if why == beside.NATIVE then return end
+local function name_notes(artifact, why, told, notes)
   if why then
-    notes[#notes + 1] = ("NoManagedNames: managed frames are addresses: %s."):format(why)
+    notes[#notes + 1] = beside.note(why, told)
     return
   end
   for _, row in ipairs(artifact.profile:top_methods { top = 500, rank_by = "inclusive" }) do
@@ -100,7 +99,7 @@ end
 function M.run(ctx, source, args, spec)
   loop.set_budget(-1)
   local target = source.process
-  local builder <close>, err = beside.before(source, spec.outstanding and "allocation" or nil)
+  local builder <close>, err, told = beside.before(source, spec.outstanding and "allocation" or nil)
   if not builder then return nil, err end
   local done
   done, err = window(ctx, target, args, spec, builder)
@@ -121,7 +120,7 @@ function M.run(ctx, source, args, spec)
   artifact.hotspots = built:top_methods { top = args.topN, rank_by = spec.outstanding and "bytes" or "exclusive" }
   loss_notes(stats, notes)
   way_notes(stats, spec, notes)
-  name_notes(artifact, why, notes)
+  name_notes(artifact, why, told, notes)
   return artifact
 end
 

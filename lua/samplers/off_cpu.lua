@@ -60,7 +60,7 @@ local function loss_notes(info, notes)
   end
 end
 
-local function name_notes(info, notes, why)
+local function name_notes(info, notes, why, told)
   if info.stacks_cut > 0 then
     notes[#notes + 1] = ("StacksCut: %d of %d stacks are deeper than the 8 KB that a sample brings; what is nearest to the root is "
       .. "missing."):format(info.stacks_cut, info.walked)
@@ -72,7 +72,7 @@ local function name_notes(info, notes, why)
     notes[#notes + 1] = "NoKernelNames: kernel frames are addresses, since /proc/kallsyms hides them (CAP_SYSLOG, kernel.kptr_restrict); "
       .. "system calls were traced instead."
   end
-  if why and why ~= beside.NATIVE then notes[#notes + 1] = ("NoManagedNames: managed frames are addresses: %s."):format(why) end
+  notes[#notes + 1] = beside.note(why, told)
   if info.unnamed > 0 and not why then
     notes[#notes + 1] = ("RawFrames: %d addresses lie in code without a file and without a name."):format(info.unnamed)
   end
@@ -97,17 +97,17 @@ local function window_notes(info, notes)
   end
 end
 
-local function notes_of(info, why)
+local function notes_of(info, why, told)
   local notes = {}
   loss_notes(info, notes)
-  name_notes(info, notes, why)
+  name_notes(info, notes, why, told)
   window_notes(info, notes)
   return notes
 end
 
 local function record(ctx, source, args)
   local target = source.process
-  local methods <close>, no_methods = beside.before(source)
+  local methods <close>, no_methods, told = beside.before(source)
   if not methods then return nil, no_methods end
   local capture <close>, err = offcpu.open(target.pid, { builder = methods })
   if not capture then return nil, kernel_error.of(err, target.pid, "off_cpu") end
@@ -120,9 +120,9 @@ local function record(ctx, source, args)
   local window_cpu_ns = proc.own_cpu().process_ns - own_ns
   local why = beside.after(source, methods)
   local result
-  result, err = capture:finish(why ~= beside.NATIVE and methods or nil)
+  result, err = capture:finish((told or not why) and methods or nil) -- else by perf-PID.map
   if not result then return nil, err end
-  return { result = result, why = why, started_unix_ms = started_unix_ms, cpu_ms = window_cpu_ns / 1e6 }
+  return { result = result, why = why, told = told, started_unix_ms = started_unix_ms, cpu_ms = window_cpu_ns / 1e6 }
 end
 
 local function collect(ctx, source, args)
@@ -133,7 +133,7 @@ local function collect(ctx, source, args)
   local info = done.result:info()
   return {
     result = done.result, info = info, modules = modules_of(done.result, target.pid), process_id = target.pid,
-    started_unix_ms = done.started_unix_ms, duration_ms = info.elapsed_ms, notes = notes_of(info, done.why),
+    started_unix_ms = done.started_unix_ms, duration_ms = info.elapsed_ms, notes = notes_of(info, done.why, done.told),
     evidence = contention.of_waits(info.sync, info.lost),
     cost = measured.price { lunette_cpu_ms = done.cpu_ms, window_ms = info.elapsed_ms, events = info.records, lost = info.lost,
       events_per_s = info.records * 1000 / math.max(1, info.elapsed_ms) },
