@@ -155,7 +155,7 @@ end
 local function take(job, stage, part, plan)
   if not stage:size(part) then
     return nil, errors.new("EndpointUnavailable", ("The runtime of process %d answered that the dump is written, and there is none. Look "
-      .. "at the target's standard error; a single-file program of 8.0 can write type Full only."):format(job.target.pid),
+      .. "at the target's standard error; a single-file program of 8.0 or 9.0 can write type Full only."):format(job.target.pid),
       { detail = "NoFile", hints = {
         hints.new("collect_process_dump", "A full dump is written by any program.", { processId = job.target.pid, dumpType = "Full" }),
       } })
