@@ -402,6 +402,28 @@ local function both_sources(skip)
   h.eq("InvalidArgument", envelope.error and envelope.error.kind)
 end
 
+--- What is kept is bounded, and said; detail has more than a summary; without the scope nothing is attached to, nor a dump read.
+local function bounds_and_scopes(skip)
+  local target <close> = one(skip, "deadlock", 4)
+  local server <close> = h.server { environment = {
+    Auth__BearerTokens__0__Name = "low", Auth__BearerTokens__0__Token = "low-token", Auth__BearerTokens__0__Scopes__0 = "read-counters",
+    Auth__BearerTokens__1__Name = "plain", Auth__BearerTokens__1__Token = "live-test-token", Auth__BearerTokens__1__Scopes__0 = "root",
+    MCP_BEARER_TOKEN = "",
+  } }
+  for _, source in ipairs { { processId = target.pid }, { dumpFilePath = "core" } } do
+    local envelope = server:call("collect_thread_snapshot", source, { token = "low-token" })
+    h.eq({ "PermissionDenied", "ptrace" }, { envelope.error and envelope.error.kind, envelope.error and envelope.error.detail }, "the scope")
+  end
+  local data, envelope = snapshot(server, { processId = target.pid, maxFramesPerThread = 3 })
+  h.eq(3, #view(server, data.handle, "stack", { threadId = told(target, "first") }).thread.frames, "frames that are kept")
+  h.ok(envelope.summary:find("longer than the 3 frames", 1, true), "it says so: " .. envelope.summary)
+  for _, depth in ipairs { { "summary", 6, 6 }, { "detail", 8, 7 }, { "raw", 8, 7 } } do
+    data = snapshot(server, { processId = target.pid, depth = depth[1] })
+    h.ok(#data.threads <= depth[2] and (depth[1] == "summary") == (data.locks == nil) and #(data.locks or {}) <= 12, depth[1])
+    for _, thread in ipairs(data.threads) do h.ok(#thread.frames <= depth[3], depth[1] .. ": frames") end
+  end
+end
+
 local function short_stop(skip)
   local target <close> = one(skip, "crowd", 500)
   local server <close> = h.server()
@@ -429,5 +451,6 @@ return {
   { "NativeAOT", native_aot },
   { "a dump without the heap", small_dump },
   { "a process and a dump at once", both_sources },
+  { "bounds and scopes", bounds_and_scopes },
   { "500 threads stand for less than half a second", short_stop, alone = true },
 }

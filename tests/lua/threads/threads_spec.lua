@@ -149,6 +149,14 @@ describe("threads #unit", function()
     assert.same({ "libc.so.6+0x234", "<unmapped-or-not-captured 0x99>" }, { frames[1].name, frames[2].name })
   end)
 
+  it("gives signals of locks only when somebody waits for one", function()
+    local signal = require("lunette.signal")
+    local quiet = capture.artifact(facts({ { id = 1, stack = IDLE }, { id = 2, stack = IDLE } }, { locks = { lock("0xa", 0, "1", 0) } }))
+    for _, given in ipairs(signal.of_capture("thread-snapshot", quiet, "H")) do
+      assert.is_true(given.signal ~= "threads.by-wait-target" and given.signal ~= "correlation.thread-overlap")
+    end
+  end)
+
   it("says that stacks are cut, and at how many frames", function()
     local f = facts { { id = 1, stack = IDLE }, { id = 2, stack = IDLE } }
     assert.same({}, capture.artifact(f).warnings)
