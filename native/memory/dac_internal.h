@@ -68,6 +68,11 @@ bool dac__context(dac *d, uint32_t os_id, uint8_t *to, uint32_t size);
 /* dac_metadata.c: ICLRMetadataLocator of the target's files. */
 int32_t dac__find_metadata(dac *d, const uint16_t *path, uint32_t stamp, uint32_t image_size, uint32_t rva,
                            uint32_t size, uint8_t *to, uint32_t *got);
+/* What DAC_GUARDED jumps back over is a call of the library and nothing else, so no variable of ours changes between
+ * its sigsetjmp and the jump; the compiler, which sees the next question's sigsetjmp too, cannot know that. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wclobbered"
+#endif
 /* dac_guard.c: DAC_GUARDED is a call of the library: DAC_E_FELL when it faults or does not return (live targets: after
  * some seconds). Arguments that change other than through addresses do not survive that. */
 #define DAC_GUARDED(d, call) (sigsetjmp(*dac__enter(), 0) == 0 ? dac__leave(call) : dac__fell(d))
