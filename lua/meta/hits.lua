@@ -14,6 +14,17 @@ local hits = {}
 ---@field way? "perf-uprobe"|"tracefs-uprobe"|"hardware-breakpoint"   the only one to take
 ---@field outstanding? boolean            functions of malloc(3) with free, a builder of allocations: blocks that are not freed
 
+---@class HitsOutstanding
+---@field blocks integer           that are still there, and their bytes
+---@field bytes integer
+---@field allocated integer
+---@field allocated_bytes integer
+---@field freed integer            of those allocated in the window
+---@field freed_bytes integer
+---@field freed_older integer      frees of blocks from before the window
+---@field untracked integer        blocks that found no room
+---@field unpaired integer         returns without their call
+
 ---@class LunetteHitsStats
 ---@field functions { name: string, library: string, calls: integer, samples: integer }[]
 ---@field way string
@@ -26,7 +37,7 @@ local hits = {}
 ---@field threads_missing integer
 ---@field throttled integer     times that the kernel held the probes back, since there were too many stacks
 ---@field descriptors integer
----@field outstanding? { blocks: integer, bytes: integer, allocated: integer, allocated_bytes: integer, freed: integer, freed_bytes: integer, freed_older: integer, untracked: integer, unpaired: integer }
+---@field outstanding? HitsOutstanding
 ---@field target_ended boolean
 ---@field elapsed_ms number
 ---@field open_ms number
