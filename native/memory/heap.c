@@ -100,10 +100,21 @@ uint64_t heap_size_of_object(heap *h, uint64_t object)
     return size < HEAP_MIN_OBJECT ? HEAP_MIN_OBJECT : size;
 }
 
+/* Of [from, to), the bytes up to the first that the core has not: what its region list says may be anything. */
+static size_t held_in_one_go(const heap *h, uint64_t from, uint64_t to)
+{
+    uint64_t at = from;
+    const mem_mapping *m;
+    while (at < to && (m = mem_mapping_of(h->t, at)) && at - m->start < m->held)
+        at = m->start + m->held;
+    return (size_t)((at < to ? at : to) - from);
+}
+
 /* A region that does not lie in one piece in the core is put together. */
 static bool gather(heap *h, heap_region *r)
 {
-    size_t n = (size_t)(r->end - r->start);
+    size_t n = held_in_one_go(h, r->start, r->end);
+    if (!n) return (r->held = 0, true);
     if (!HEAP_ROOM(h->pieces, h->n_pieces, h->cap_pieces, HEAP_REGIONS_MAX)) return false;
     uint8_t *p = mem_alloc(n);
     if (!p) return false;

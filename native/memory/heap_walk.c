@@ -215,7 +215,7 @@ static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r
     while (p + HEAP_MIN_OBJECT <= limit || (p < limit && p == context)) {
         while (__builtin_expect(p >= context, 0)) { /* a thread allocates here: what it has left is none yet */
             uint64_t after = HEAP_ALIGN(w->contexts[lo].limit + HEAP_MIN_OBJECT);
-            if (p == context && after > p) p = after;
+            if (p == context && after > p) p = after < limit ? after : limit;
             context = ++lo < w->n_contexts ? w->contexts[lo].pointer : UINT64_MAX;
         }
         if (p + HEAP_MIN_OBJECT > limit) break;

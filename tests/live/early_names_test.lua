@@ -96,14 +96,25 @@ local function begun_in_the_window(runtime)
   end
 end
 
-local function killed(skip)
-  need(skip, "net10.0")
+-- Until when the names are told is the target's matter, and on a busy machine later.
+local KILLED_AFTER_MS <const> = { 2000, 10000 }
+
+local function killed_after(ms)
   local target <close> = h.target("net10.0", "cpu")
   h.loop.sleep_ms(1000)
   local call = h.loop.spawn(function() return window(target, 30, true) end)
-  h.loop.sleep_ms(2000)
+  h.loop.sleep_ms(ms)
   target:kill()
-  local artifact = h.ok(call:await(60000))
+  return h.ok(call:await(60000))
+end
+
+local function killed(skip)
+  need(skip, "net10.0")
+  local artifact
+  for _, ms in ipairs(KILLED_AFTER_MS) do
+    artifact = killed_after(ms)
+    if share_named(artifact) > 0.95 then break end
+  end
   h.ok(artifact.info.samples > 0 and artifact.duration_ms < 20000, "what came before is kept")
   local frames = frames_of(artifact)
   for _, text in ipairs(HOT) do h.ok(frame_with(frames, text), text .. " has its name") end

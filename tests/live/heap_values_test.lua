@@ -89,11 +89,14 @@ local function searched(server, handle, before, address, texts, asked, what)
   holds_none(call(server, "export_profile", { handle = handle, format = "heapmap" }), texts, what .. " the picture")
 end
 
--- The holder of the strings: its array is read element by element.
-local function array_of(server, handle, address)
-  local root = view(server, handle, "gcroot", { address = address }).data.gcRoot
-  local chain = root.chain
-  return h.ok(chain[#chain - 1], "what refers to the string").objectAddress
+-- The holder of the strings: its array is read element by element. A text may be kept by a stack, too, so the way to it does not tell.
+local function array_of(server, handle)
+  local arrays = view(server, handle, "retained", { typeFullName = "System.String[]" }).data.retained.objects
+  for _, array in ipairs(arrays) do
+    local shown = view(server, handle, "object", { address = array.objectAddress, includeSensitiveValues = true })
+    if h.json.encode(shown):find("the same text again", 1, true) then return array.objectAddress end
+  end
+  error("an array holds the strings")
 end
 
 local function everywhere(skip)
@@ -104,7 +107,7 @@ local function everywhere(skip)
   local before, live = walk(server, target, { source = "live" }), walk(server, target, { source = "live" })
   holds_none(live, TEXTS, "the answer")
   local secret, text = addresses(server, live.handle)
-  local list = array_of(server, live.handle, text)
+  local list = array_of(server, live.handle)
   searched(server, live.handle, before.handle, secret, SECRETS, true, "with all rights,")
   of_address(server, live.handle, nil, secret, TEXTS, false, "without the flag,", VALUES)
   of_address(server, live.handle, nil, list, TEXTS, false, "without the flag,", VALUES)

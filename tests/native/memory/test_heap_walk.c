@@ -93,6 +93,23 @@ static void what_a_thread_may_still_allocate_into_is_jumped_over(void **state)
     kit_free(k);
 }
 
+static void a_context_that_leads_out_of_the_region_ends_it(void **state)
+{
+    (void)state;
+    kit *k = kit_new();
+    uint64_t plain = kit_type(k, KIT_CLASS, 32, 0, 0, NULL);
+    kit_object(k, plain, 32, 0, 0);
+    heap_context c = {.pointer = KIT_HEAP + k->next_object, .limit = UINT64_MAX - 40};
+    kit_object(k, plain, 32, 0, 0);
+    heap_types *ty = types_of(k, 0, 0);
+    heap_region r = kit_region(k, HEAP_GEN0);
+    err e = {0};
+    assert_int_equal(heap_walk_stats(ty, &r, 1, &c, 1, 1, &e), 0);
+    assert_int_equal(sum_of(ty, plain).count, 1);
+    heap_types_free(ty);
+    kit_free(k);
+}
+
 static void zeros_up_to_the_end_are_no_objects_and_no_damage(void **state)
 {
     (void)state;
@@ -339,6 +356,7 @@ int main(void)
         cmocka_unit_test(each_shape_has_its_size_and_counts_for_its_generation),
         cmocka_unit_test(mark_bits_in_the_first_word_are_no_part_of_the_type),
         cmocka_unit_test(what_a_thread_may_still_allocate_into_is_jumped_over),
+        cmocka_unit_test(a_context_that_leads_out_of_the_region_ends_it),
         cmocka_unit_test(zeros_up_to_the_end_are_no_objects_and_no_damage),
         cmocka_unit_test(damage_is_passed_over_and_said),
         cmocka_unit_test(a_class_has_its_references_where_its_descriptor_says),
