@@ -123,7 +123,7 @@ local function everywhere(skip)
   local file = call(server, "collect_process_dump", { processId = target.pid, dumpType = "WithHeap", confirm = true }).data.dump.filePath
   target:kill()
   local dead = walk(server, nil, { source = "dump", dumpFilePath = file })
-  of_address(server, dead.handle, nil, (addresses(server, dead.handle)), SECRETS, true, "of a dump,", VALUES)
+  of_address(server, dead.handle, nil, address_of_secret(server, dead.handle), SECRETS, true, "of a dump,", VALUES)
   holds_none(server:log(), TEXTS, "the log")
 end
 
