@@ -4,6 +4,7 @@
  * asks for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -91,6 +92,18 @@ static char *large_variable; /* comes first in a child's environment */
 typedef struct child {
     pid_t pid;
 } child;
+/* What an earlier process of this number left in the common folder is no matter of these tests. */
+static void remove_left_overs(void)
+{
+    char pattern[64];
+    glob_t g;
+    (void)snprintf(pattern, sizeof pattern, "/tmp/dotnet-diagnostic-%d-*", getpid());
+    if (glob(pattern, 0, NULL, &g) != 0) return;
+    for (size_t i = 0; i < g.gl_pathc; i++)
+        (void)unlink(g.gl_pathv[i]);
+    globfree(&g);
+}
+
 /* Starts one and waits until it is ready. env: one more variable, or NULL. */
 static child spawn(const char *how, const char *folder, const char *env)
 {
@@ -99,6 +112,7 @@ static child spawn(const char *how, const char *folder, const char *env)
     assert_int_equal(pipe(p), 0);
     child c = {.pid = fork()};
     if (c.pid == 0) {
+        remove_left_overs();
         char *argv[] = {"test", "child", (char *)(uintptr_t)how, (char *)(uintptr_t)folder, library, NULL};
         char *envp[] = {large_variable ? large_variable : (char *)(uintptr_t)env, (char *)(uintptr_t)env, NULL};
         (void)dup2(p[1], STDOUT_FILENO);

@@ -312,7 +312,9 @@ static int setup(void **state)
     if (area == MAP_FAILED || turns == MAP_FAILED) return -1;
     memset(area, 'a', 4096);
     memset(area + 4096, 'b', 4096);
-    return munmap(area + 2 * 4096, 4096);
+    /* A page of a file that ends before it: nothing is there, and nothing else can be put there. */
+    int empty = memfd_create("empty", MFD_CLOEXEC);
+    return mmap(area + 2 * 4096, 4096, PROT_READ, MAP_SHARED | MAP_FIXED, empty, 0) == MAP_FAILED ? -1 : 0;
 }
 
 int main(void)
