@@ -77,6 +77,22 @@ local function dispose(entry)
   end
 end
 
+-- What a call has made or looked up stays open until the call is over, though its handle may end meanwhile.
+local held = setmetatable({}, { __mode = "k" }) -- task -> entry -> true
+
+local function touch(entry)
+  local mine = held[loop.current() or false]
+  if not mine or mine[entry] then return end
+  mine[entry], entry.users = true, (entry.users or 0) + 1
+end
+
+local function let_go(mine)
+  for entry in pairs(mine) do
+    entry.users = entry.users - 1
+    if entry.evicted and entry.users == 0 then dispose(entry) end
+  end
+end
+
 --- Drops an entry. reason: ttl | capacity | process_exit | invalidate. All but the last leave a tombstone.
 function Store:evict(entry, reason)
   if self.by_id[entry.id] ~= entry then return end
@@ -85,7 +101,8 @@ function Store:evict(entry, reason)
   evictions:add({ reason = reason })
   local level = reason == "capacity" and log.warning or log.debug
   level(AREA, "a handle ended", { reason = reason, kind = entry.kind })
-  dispose(entry)
+  entry.evicted = true
+  if (entry.users or 0) == 0 then dispose(entry) end
 end
 
 local function outlives_process(entry)
@@ -157,6 +174,7 @@ function Store:put(given)
     created_unix_ms = now, expires_unix_ms = now + M.TTL_MS, expires_ms = self.clock() + M.TTL_MS,
   }
   self.by_id[entry.id], self.n = entry, self.n + 1
+  touch(entry)
   registrations:add({ kind = entry.kind })
   log.debug(AREA, "a handle was made", { kind = entry.kind })
   return entry
@@ -207,6 +225,7 @@ function Store:get(id)
     entry = nil
   end
   if entry then
+    touch(entry)
     lookups:add({ result = "hit" })
     return entry
   end
@@ -230,6 +249,7 @@ function Store:latest(kind, process_id)
       newest = entry
     end
   end
+  if newest then touch(newest) end
   lookups:add({ result = newest and "hit" or "NotFound" })
   return newest
 end
@@ -256,6 +276,22 @@ end
 
 -- The host may suspend a task anywhere; what changes the store, or looks at all of it, is one step.
 for _, name in ipairs({ "put", "get", "latest", "list", "sweep", "invalidate", "clear" }) do Store[name] = atomic(Store[name]) end
+
+local Hold = {}
+function Hold:__close()
+  if not self.task then return end
+  held[self.task] = nil
+  let_go(self.mine)
+end
+
+--- Keeps open what this task makes or looks up from now on, until the returned value is closed (`local _ <close> = handles.hold()`).
+function M.hold()
+  local task = loop.current()
+  if not task or held[task] then return setmetatable({}, Hold) end -- outside of tasks, or within a call that holds already
+  local mine = {}
+  held[task] = mine
+  return setmetatable({ task = task, mine = mine }, Hold)
+end
 
 --- Seconds until the handle expires, never negative.
 function M.seconds_left(entry, unix_ms) return math.max(0, (entry.expires_unix_ms - (unix_ms or loop.unix_ms())) // 1000) end

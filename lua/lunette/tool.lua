@@ -8,6 +8,7 @@ local errors = require("lunette.errors")
 local faults = require("lunette.faults")
 local generation = require("lunette.generation")
 local guard = require("lunette.guard")
+local handles = require("lunette.handles")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local log = require("lunette.log")
@@ -297,6 +298,7 @@ end
 
 -- Runs a branch: data, extras; or nil, err. A bug in the script is an err that names script and line.
 local function perform(tool, ctx, branch, bound, call)
+  local _ <close> = handles.hold()
   local operation = operation_of(tool, branch)
   if branch.missing then return nil, errors.not_supported(("%s is not available: %s."):format(operation, branch.missing)) end
   local ok, data, extras = guard.call(branch.run, ctx, bound.args, call)
@@ -314,6 +316,7 @@ local function perform(tool, ctx, branch, bound, call)
 end
 
 local function run(tool, ctx, branch, bound, call)
+  local _ <close> = handles.hold() -- the answer is made of it, too
   local data, extras = perform(tool, ctx, branch, bound, call)
   if data == nil then return failure(tool, extras, call.safety, bound.args.processId) end
   if ctx.progress then ctx:progress(progress.DONE, progress.DONE) end

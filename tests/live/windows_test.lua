@@ -125,8 +125,8 @@ local function target_dies(runtime, skip)
     local envelope = h.ok(done.envelope, kind .. " has an answer: " .. tostring(done.err and done.err.message))
     local text = h.json.encode(envelope)
     if envelope.error then
-      local error = envelope.error
-      local before = error.kind == "EndpointUnavailable" and error.detail == "ProcessExited" -- it ended before its window began
+      local error = envelope.error -- it may have ended before its window began
+      local before = error.kind == "ProcessNotFound" or error.kind == "EndpointUnavailable" and error.detail == "ProcessExited"
       local expected = REFUSED[runtime][kind] and "UnsupportedRuntime" or "ProcessExited"
       h.eq(expected, before and "ProcessExited" or error.kind, kind .. ": " .. error.message)
     else

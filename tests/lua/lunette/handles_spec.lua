@@ -47,6 +47,31 @@ describe("handles #unit", function()
     assert.equal(0, handles.seconds_left(h, clock.unix()))
   end)
 
+  it("what a call has made or looked up is open until the call is over, though its process ends meanwhile", function()
+    local store, _, dead = new(4)
+    local closed = {}
+    local function artifact(name) return { close = function() closed[#closed + 1] = name end } end
+    local earlier = put(store, { artifact = artifact("looked up"), process_id = 7 })
+    loop.spawn(function()
+      local _ <close> = handles.hold()
+      local mine = put(store, { artifact = artifact("made") })
+      assert.equal(earlier, store:get(earlier.id))
+      do
+        local _ <close> = handles.hold() -- a call within the call
+      end
+      dead[42], dead[7] = true, true
+      loop.spawn(function() store:sweep() end):await()
+      assert.is_nil(store:peek(mine.id))
+      assert.same({}, closed)
+    end):await()
+    table.sort(closed)
+    assert.same({ "looked up", "made" }, closed)
+    put(store, { artifact = artifact("by nobody"), process_id = 8 })
+    dead[8] = true
+    store:sweep()
+    assert.equal("by nobody", closed[3])
+  end)
+
   it("the 33rd handle evicts the one that expires first; ties go to the oldest", function()
     local store, clock = new(handles.DEFAULT_ENTRIES)
     local first, second = put(store), put(store) -- the same instant: a tie
