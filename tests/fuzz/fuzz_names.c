@@ -11,10 +11,13 @@
 static void kernel_names(slice text)
 {
     sym_kallsyms *k;
-    slice name, module;
+    slice name, module, again;
     if (sym_kallsyms_parse(text, &k, NULL) < 0) return;
-    for (uint64_t at = 0xffffffff80000000; at < 0xffffffff80000100; at += 7)
-        if (sym_kallsyms_find(k, at, &name, &module) && name.n && sym_kallsyms_address(k, name) == 1) abort();
+    for (uint64_t at = 0xffffffff80000000; at < 0xffffffff80000100; at += 7) {
+        if (!sym_kallsyms_find(k, at, &name, &module)) continue;
+        uint64_t first = sym_kallsyms_address(k, name);
+        if (first > at || (first && !sym_kallsyms_find(k, first, &again, &module))) abort();
+    }
     if (sym_kallsyms_find(k, UINT64_MAX, &name, &module) && name.n == 0) abort();
     sym_kallsyms_close(k);
 }
