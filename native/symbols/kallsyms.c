@@ -38,11 +38,11 @@ static bool take_hex(slice *s, uint64_t *out)
     return true;
 }
 
-/* The end of a name: a blank, a tab or the end of the line. */
+/* The end of a name: a blank, a tab, a NUL or the end of the line. */
 static size_t word_end(slice s)
 {
     size_t i = 0;
-    while (i < s.n && s.p[i] != '\t' && s.p[i] != ' ')
+    while (i < s.n && s.p[i] != '\t' && s.p[i] != ' ' && s.p[i] != 0)
         i++;
     return i;
 }
@@ -56,7 +56,7 @@ static bool take_line(sym_kallsyms *k, slice line)
     if (type != 't' && type != 'w') return true;
     line = slice_of(line.p + 2, line.n - 2);
     slice name = slice_of(line.p, word_end(line)), module = {0};
-    if (line.n > name.n + 2 && line.p[name.n + 1] == '[' && line.p[line.n - 1] == ']')
+    if (line.n > name.n + 2 && line.p[name.n] && line.p[name.n + 1] == '[' && line.p[line.n - 1] == ']')
         module = slice_of(line.p + name.n + 2, line.n - name.n - 3);
     if (name.n == 0) return true;
     function f = {.address = address, .name = (uint32_t)k->names.n, .order = (uint32_t)k->n};
