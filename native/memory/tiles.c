@@ -50,6 +50,7 @@ static bool add_to_group(tiling *x, map64 *by_key, uint32_t node, uint32_t paren
         x->groups[at] = (group){.parent = parent, .type = g->type[node], .node = node};
         if (!map64_put(by_key, key, at)) return false;
     }
+    if (!x->groups) return false;
     group *to = &x->groups[at];
     to->count++;
     to->retained += x->t->retained[node];
@@ -116,6 +117,7 @@ static bool place(tiling *x, uint32_t from, uint32_t to)
 
 static void settle(tiling *x)
 {
+    if (!x->groups) return;
     for (uint32_t i = 0; i < x->t->g->info.nodes; i++)
         if (x->tile_of[i] != GRAPH_NONE && x->tile_of[i] >= GROUP) {
             uint32_t tile = x->groups[x->tile_of[i] - GROUP].tile;
