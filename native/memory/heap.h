@@ -49,6 +49,7 @@ typedef struct heap_options {
     bool fork;        /* of a live target: by a copy-on-write image (fork.h) instead of a copy made while it stands */
     bool stacks;      /* read the roots on stacks too */
     unsigned list;    /* bits of heap_kind: objects of these kinds are shown to who walks for a graph */
+    unsigned copies;  /* this one included, that were made because the ones before were torn; 0: as 1 */
     /* Told what happens, for a progress report; may be NULL. */
     void (*progress)(void *arg, const char *what);
     void *arg;
@@ -61,6 +62,8 @@ heap_kind heap_kind_of(heap *h, uint64_t mt);
  * at every try. LimitExceeded: the copy or the pause would pass its limit, with the figures. */
 int heap_open(dac *d, const heap_options *o, heap **out, err *e);
 void heap_close(heap *h); /* NULL is fine */
+/* Whether a walk of a live heap came upon bytes that are no objects: it stood while a thread was given memory. */
+bool heap_is_torn(const heap *h);
 
 typedef struct heap_facts {
     bool is_server, regions, live;

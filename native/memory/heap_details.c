@@ -115,6 +115,8 @@ static void write_stop(const heap *h, jsonw *w)
     jsonw_num(w, (double)h->facts.stop_roots_ns / 1e6);
     jsonw_key_lit(w, "copiedBytes");
     jsonw_uint(w, h->facts.copied);
+    jsonw_key_lit(w, "copies");
+    jsonw_uint(w, h->o.copies ? h->o.copies : 1);
     jsonw_end_object(w);
 }
 

@@ -65,6 +65,13 @@ static void add_roots(heap *h, graph_builder *b)
             graph_builder_dependent(b, h->handles[i].object, h->handles[i].secondary);
 }
 
+bool heap_is_torn(const heap *h)
+{
+    for (size_t i = 0; h->facts.live && i < h->n_regions; i++)
+        if (h->regions[i].corrupt_places) return true;
+    return false;
+}
+
 /* How much of the heap could not be made out, for whoever reads the counts. */
 static void say_damage(heap *h)
 {
