@@ -56,7 +56,7 @@ internal sealed class Churn
     private static void Allocate()
     {
         var ring = new object[1000];
-        for (int i = 0; ; i++) ring[i % ring.Length] = i % 3 == 0 ? new byte[i % 300] : i % 3 == 1 ? new Line() : "text " + i;
+        for (int i = 0; ; i = (i + 1) & int.MaxValue) ring[i % ring.Length] = i % 3 == 0 ? new byte[i % 300] : i % 3 == 1 ? new Line() : "text " + i;
     }
 
     public override string ToString() => $"live={live.Length}";
