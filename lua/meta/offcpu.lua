@@ -17,7 +17,7 @@ local offcpu = {}
 
 ---@class LunetteOffCpuSync     waits in futexes
 ---@field spans integer
----@field censored integer      cut off by the end of the window
+---@field censored integer      cut off by an end of the window
 ---@field locks integer         of the spans, those of a mutex's kind of wait
 ---@field micros integer
 ---@field censored_micros integer
@@ -63,6 +63,8 @@ function Capture:finish(builder) end
 
 function Capture:close() end
 
+--- before: spans that had begun before the window and ended in it, which are among the censored; standing: threads that waited for all of
+--- it; syscalls_traced: the names of system calls are from raw_syscalls:sys_enter.
 ---@return table
 function Result:info() end
 

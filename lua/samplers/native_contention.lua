@@ -19,7 +19,7 @@ local function level_of(sync, lost)
   if lost > 0 then
     return "probable-blocking", ("Records of the kernel were lost (%d), so that spans may be paired wrongly."):format(lost)
   end
-  if closed == 0 then return "probable-blocking", "All waits were still open at the end of the window: their time is a lower bound." end
+  if closed == 0 then return "probable-blocking", "All waits began before the window or were open at its end: their time is a lower bound." end
   return "confirmed-blocking", ("%d waits in futex began and ended within the window, each seen on its thread of this process.")
     :format(closed)
 end
@@ -32,7 +32,7 @@ local function doubts(sync)
       .. "that, too."):format(sync.spans - sync.locks, sync.spans, seconds(sync.micros - sync.locks_micros))
   end
   if sync.censored > 0 then
-    notes[#notes + 1] = ("%d waits (%s) were cut off by the end of the window."):format(sync.censored, seconds(sync.censored_micros))
+    notes[#notes + 1] = ("%d waits (%s) were cut off by an end of the window."):format(sync.censored, seconds(sync.censored_micros))
   end
   return notes
 end

@@ -69,8 +69,9 @@ local function name_notes(info, notes, why, told)
     notes[#notes + 1] = ("StacksIncomplete: %d of %d stacks end where nothing tells how to go on."):format(info.stacks_lost, info.walked)
   end
   if not info.kernel_names then
-    notes[#notes + 1] = "NoKernelNames: kernel frames are addresses, since /proc/kallsyms hides them (CAP_SYSLOG, kernel.kptr_restrict); "
-      .. "system calls were traced instead."
+    notes[#notes + 1] = "NoKernelNames: stacks end where the program calls the kernel, since /proc/kallsyms hides its names (CAP_SYSLOG, "
+      .. "kernel.kptr_restrict); " .. (info.syscalls_traced and "system calls were traced instead (raw_syscalls:sys_enter)."
+      or "system calls have no names, since this kernel does not trace them (raw_syscalls:sys_enter).")
   end
   notes[#notes + 1] = beside.note(why, told)
   if info.unnamed > 0 and not why then
@@ -87,9 +88,13 @@ local function window_notes(info, notes)
     notes[#notes + 1] = ("WakersOfOthers: the process has more than %d threads, so only wake-ups by its own threads are told."):format(
       FILTER_THREADS)
   end
+  if info.before > 0 then
+    notes[#notes + 1] = ("OpenAtStart: %d waits had begun before the window and ended within it; their time counts from its start, and is "
+      .. "among the censored."):format(info.before)
+  end
   if info.standing > 0 then
-    notes[#notes + 1] = ("Standing: %d threads waited for the whole window, without a switch; their stacks were read at its end, and their "
-      .. "time is among the censored."):format(info.standing)
+    notes[#notes + 1] = ("Standing: %d threads waited for the whole window, without a switch; their stacks were read while they did, and "
+      .. "their time is among the censored."):format(info.standing)
   end
   if info.target_ended then notes[#notes + 1] = "EndedEarly: the process ended within the window." end
   if info.switches == 0 then

@@ -134,6 +134,8 @@ typedef struct perf_set perf_set;
 int perf_open(const perf_cfg *cfg, perf_set **out, err *e);
 /* Ends perf_run soon. Any thread, any time before perf_close; also before perf_run begins. */
 void perf_stop(perf_set *p);
+/* Begins the window, whose records wait in their rings until perf_run. Optional: perf_run does it. Its time. */
+int64_t perf_begin(perf_set *p);
 /* Reads until until_ns (monotonic), perf_stop, or the end of the process, then disables the events and reads the rest.
  * Once a set. fn runs on this thread. A fault of epoll is the only error. */
 typedef void (*perf_record_fn)(void *arg, const perf_record *r);

@@ -124,12 +124,18 @@ static int wait_once(reader *r, err *e)
     return 0;
 }
 
+int64_t perf_begin(perf_set *p)
+{
+    if (!p->stats.begin_ns) p->stats.begin_ns = mono_ns();
+    return p->stats.begin_ns;
+}
+
 int perf_run(perf_set *p, int64_t until_ns, perf_record_fn fn, void *arg, err *e)
 {
     reader r = {.p = p, .fn = fn, .arg = arg, .epoll = -1, .watch = -1, .until = until_ns};
     if (p->ran) return err_set(e, ERR_CONFLICT, "these events have been read already");
     p->ran = true;
-    p->stats.begin_ns = mono_ns();
+    (void)perf_begin(p);
     p->stats.end_ns = INT64_MAX;
     int rc = watch_all(&r, e);
     while (rc == 0 && !r.ended && mono_ns() < until_ns) {

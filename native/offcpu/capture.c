@@ -13,12 +13,13 @@
 #include "base/clock.h"
 #include "kernel/kernel.h"
 #include "naming/naming.h"
+#include "offcpu/place.h"
+#include "offcpu/standing.h"
 #include "profile/code.h"
 
-enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX, FRAME_POINTER_WORDS = 96 };
+enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX };
 #define MORE_NS            INT64_C(10000000)
 #define HARDIRQ_OR_SOFTIRQ 0x18                         /* TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ of common_flags */
-#define IN_SYSCALL         UINT64_C(0xffffffffffffffda) /* -ENOSYS: what the kernel keeps in rax while it works */
 #define CONTEXT_MAX        UINT64_C(0xfffffffffffff001) /* from here on: PERF_CONTEXT_… marks */
 
 /* What is known of a thread between its records. */
@@ -44,8 +45,8 @@ struct oc_capture {
     int f_state, f_wakee, f_flags, f_id;
     int spec_of[SPECS_MAX]; /* index among the opened; -1: not opened */
     bool kernel_names, syscalls, filtered;
-    int *first; /* the threads of the beginning */
-    uint32_t n_first, standing;
+    oc_standing waiting;
+    uint32_t standing;              /* waited for the whole window */
     int watched[OC_FILTER_THREADS]; /* threads that are in no filter yet */
     uint32_t n_watched, unwatched, filters;
     int64_t filtered_at;
@@ -121,17 +122,6 @@ static void watch_more(oc_capture *c, int64_t time)
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-static oc_sync sync_of(const uw_regs *regs)
-{
-    if (regs->r[UW_RAX] != IN_SYSCALL) return OC_SYNC_NONE;
-    switch (regs->r[UW_RSI] & 0x7f) { /* the operation, if it is futex: linux/futex.h */
-    case 0:                           /* FUTEX_WAIT */
-    case 6:                           /* FUTEX_LOCK_PI */
-    case 13: return OC_SYNC_LOCK;     /* FUTEX_LOCK_PI2 */
-    default: return OC_SYNC_WAIT;
-    }
-}
-
 static uint32_t stack_of(oc_capture *c, const perf_record *r)
 {
     uint64_t kernel[OC_KERNEL_MAX], user[OC_FRAMES_MAX];
@@ -149,9 +139,9 @@ static void on_switch_sample(oc_capture *c, const perf_record *r)
     oc_state state = oc_state_of(tp_int(&c->sched_switch, c->f_state, r->raw));
     t->at = (oc_place){.state = (uint8_t)state};
     if (state != OC_RUNNABLE && state != OC_DEAD) {
-        bool in_call = r->has_regs && r->regs.r[UW_RAX] == IN_SYSCALL;
+        bool in_call = r->has_regs && r->regs.r[UW_RAX] == OC_IN_SYSCALL;
         t->at.stack = stack_of(c, r);
-        t->at.sync = r->has_regs ? (uint8_t)sync_of(&r->regs) : OC_SYNC_NONE;
+        t->at.sync = r->has_regs ? (uint8_t)oc_sync_of(&r->regs) : OC_SYNC_NONE;
         t->at.call = in_call ? (uint16_t)t->call : 0;
     }
     t->out_seen = true;
@@ -259,15 +249,17 @@ static size_t ring_bytes(void)
 
 static int load_formats(oc_capture *c, bool syscalls, err *e)
 {
+    err ignored = {0};
     int rc = tp_load("", "sched", "sched_switch", &c->sched_switch, e);
     if (rc == 0) rc = tp_load("", "sched", "sched_waking", &c->sched_waking, e);
-    if (rc == 0 && syscalls) rc = tp_load("", "raw_syscalls", "sys_enter", &c->sys_enter, e);
     if (rc < 0) return rc;
+    if (syscalls) c->syscalls = tp_load("", "raw_syscalls", "sys_enter", &c->sys_enter, &ignored) == 0;
     c->f_state = tp_field_of(&c->sched_switch, "prev_state");
     c->f_wakee = tp_field_of(&c->sched_waking, "pid");
     c->f_flags = tp_field_of(&c->sched_waking, "common_flags");
-    c->f_id = syscalls ? tp_field_of(&c->sys_enter, "id") : -1;
-    if (c->f_state < 0 || c->f_wakee < 0 || (syscalls && c->f_id < 0))
+    c->f_id = c->syscalls ? tp_field_of(&c->sys_enter, "id") : -1;
+    if (c->f_id < 0) c->syscalls = false; /* a kernel without CONFIG_FTRACE_SYSCALLS: the calls have no names */
+    if (c->f_state < 0 || c->f_wakee < 0)
         return err_set(e, ERR_NOT_SUPPORTED, "this kernel writes sched_switch or sched_waking in a way not known here");
     return 0;
 }
@@ -277,9 +269,7 @@ static void list_threads(oc_capture *c)
 {
     kn_threads t;
     if (kn_threads_of("", c->pid, slice_of(NULL, 0), &t, NULL) < 0) return;
-    c->first = mem_alloc((t.n ? t.n : 1) * sizeof *c->first);
     for (size_t i = 0; i < t.n; i++) {
-        if (c->first && c->n_first < OC_STANDING_MAX) c->first[c->n_first++] = t.rows[i].tid;
         oc_name(c->spans, t.rows[i].tid, slice_str(t.rows[i].name));
         watch(c, t.rows[i].tid);
     }
@@ -343,8 +333,7 @@ int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e)
     c->names = c->space ? naming_new(c->space, pid) : NULL;
     int rc = c->spans && c->stacks && c->names ? 0 : err_set(e, ERR_NO_MEMORY, "no memory for an off-CPU capture");
     if (rc == 0) c->kernel_names = naming_kernel(c->names, &ignored) == 0;
-    c->syscalls = (cfg && cfg->syscalls) || !c->kernel_names;
-    if (rc == 0) rc = load_formats(c, c->syscalls, e);
+    if (rc == 0) rc = load_formats(c, (cfg && cfg->syscalls) || !c->kernel_names, e);
     if (rc == 0) rc = open_events(c, cfg, e);
     if (rc == 0 && cfg && cfg->builder) {
         c->code.builder = profile_builder_ref(cfg->builder);
@@ -359,118 +348,23 @@ int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e)
     return 0;
 }
 
-/* ---- threads that did not run at all ----------------------------------------------------------------------------- */
-
-static bool read_task(const oc_capture *c, int tid, const char *name, buf *out)
-{
-    char rel[64];
-    snprintf(rel, sizeof rel, "/proc/%d/task/%d/%s", c->pid, tid, name);
-    buf_reset(out);
-    return kn_read("", rel, KN_SMALL_MAX, out, NULL) >= 0;
-}
-
-/* Lines "[<0>] futex_do_wait+0x3d/0xa0" of /proc/PID/task/TID/stack, leaf first, as addresses. */
-static uint32_t standing_kernel(oc_capture *c, int tid, buf *text, uint64_t *out)
-{
-    uint32_t n = 0;
-    if (!read_task(c, tid, "stack", text) || !buf_u8(text, 0)) return 0;
-    for (const char *p = (const char *)text->p; n < OC_KERNEL_MAX && (p = strstr(p, "] "));) {
-        p += 2;
-        const char *plus = strpbrk(p, "+\n");
-        if (!plus) break;
-        uint64_t at = naming_kernel_address(c->names, slice_of(p, (size_t)(plus - p)));
-        if (at && *plus == '+') out[n++] = at + strtoull(plus + 1, NULL, 16);
-        p = plus;
-    }
-    return n;
-}
-
-/* Walks from a stack pointer and an instruction. The frame pointer is not known: where the way ends for want of it, it
- * is looked for near the stack pointer, and the one with which the way goes on to the root is it. */
-static uint32_t walk_standing(oc_capture *c, uw_regs regs, uw_frame *out, uw_end *end)
-{
-    uint32_t n = uw_walk(c->space, &regs, NULL, out, OC_FRAMES_MAX, end);
-    uint64_t sp = out[n - 1].sp;
-    for (int i = 0; *end == UW_END_NO_INFO && i < FRAME_POINTER_WORDS; i++) {
-        uw_frame frames[OC_FRAMES_MAX];
-        uw_end how;
-        regs.r[UW_RBP] = sp + 8 * (uint64_t)i;
-        regs.known |= 1u << UW_RBP;
-        uint32_t m = uw_walk(c->space, &regs, NULL, frames, OC_FRAMES_MAX, &how);
-        if (how != UW_END_ROOT || m <= n) continue;
-        memcpy(out, frames, m * sizeof *out);
-        *end = how;
-        return m;
-    }
-    return n;
-}
-
-/* "NR ARG1 … ARG6 SP PC" of /proc/PID/task/TID/syscall; NR is -1 outside of calls. */
-static uint32_t standing_user(oc_capture *c, int tid, buf *text, uint64_t *out, oc_place *at)
-{
-    uint64_t v[8];
-    uw_frame frames[OC_FRAMES_MAX];
-    uw_end end;
-    if (!read_task(c, tid, "syscall", text) || !buf_u8(text, 0)) return 0;
-    const char *p = (const char *)text->p;
-    char *end_of;
-    long nr = strtol(p, &end_of, 10); /* "running" is no number */
-    bool ok = end_of != p;
-    for (int i = 0; ok && i < 8; i++) {
-        p = end_of;
-        v[i] = strtoull(p, &end_of, 16);
-        ok = end_of != p;
-    }
-    if (!ok) return 0;
-    uw_regs regs = {.known = 1u << UW_RSP | 1u << UW_RIP};
-    regs.r[UW_RSP] = v[6];
-    regs.r[UW_RIP] = v[7];
-    regs.r[UW_RSI] = v[1];
-    regs.r[UW_RAX] = IN_SYSCALL;
-    if (nr >= 0 && nr < UINT16_MAX - 1) at->call = (uint16_t)(nr + 1);
-    at->sync = (uint8_t)sync_of(&regs);
-    uint32_t n = walk_standing(c, regs, frames, &end);
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = frames[i].ip | (frames[i].exact || i == 0 ? OC_EXACT : 0);
-    return n;
-}
-
-/* Who neither left nor took a processor, and does not run, waits all the time: where it does is read at the end. */
-static void add_standing(oc_capture *c)
-{
-    uint64_t kernel[OC_KERNEL_MAX], user[OC_FRAMES_MAX];
-    buf text;
-    buf_init(&text, 0);
-    for (uint32_t i = 0; i < c->n_first; i++) {
-        kn_stat s;
-        int tid = c->first[i];
-        if (oc_seen(c->spans, tid) || !read_task(c, tid, "stat", &text)) continue;
-        if (kn_parse_stat(buf_view(&text), &s, NULL) < 0 || !strchr("SDITt", s.state)) continue;
-        oc_place at = {.state = s.state == 'D'   ? OC_DISK
-                                : s.state == 'S' ? OC_SLEEP
-                                : s.state == 'I' ? OC_IDLE
-                                : s.state == 'T' ? OC_STOPPED
-                                                 : OC_TRACED};
-        uint32_t n_kernel = standing_kernel(c, tid, &text, kernel);
-        uint32_t n_user = standing_user(c, tid, &text, user, &at);
-        at.stack = oc_stacks_put(c->stacks, kernel, n_kernel, user, n_user);
-        oc_stand(c->spans, tid, c->begin_ns, at);
-        c->standing++;
-    }
-    buf_fini(&text);
-}
+/* ---- the window ---------------------------------------------------------------------------------------------------
+ */
 
 int oc_run(oc_capture *c, int64_t until_ns, err *e)
 {
     int was = getpriority(PRIO_PROCESS, (id_t)gettid()); /* on Linux of this thread alone */
-    c->begin_ns = mono_ns();
+    c->begin_ns = perf_begin(c->perf);
+    c->waiting =
+        (oc_standing){.pid = c->pid, .space = c->space, .names = c->names, .stacks = c->stacks, .spans = c->spans};
+    oc_standing_begin(&c->waiting, c->begin_ns);
     c->ran = true;
     bool raised = was > OC_NICE && setpriority(PRIO_PROCESS, (id_t)gettid(), OC_NICE) == 0;
     int rc = perf_run(c->perf, until_ns, on_record, c, e);
     if (raised) (void)setpriority(PRIO_PROCESS, (id_t)gettid(), was);
     perf_stats st;
     perf_stats_of(c->perf, &st);
-    if (!st.target_ended) add_standing(c);
+    if (!st.target_ended) c->standing = oc_standing_end(&c->waiting);
     oc_end(c->spans, st.end_ns ? st.end_ns : mono_ns());
     return rc;
 }
@@ -517,7 +411,7 @@ void oc_close(oc_capture *c)
     oc_stacks_free(c->stacks);
     oc_free(c->spans);
     map64_fini(&c->live);
-    free(c->first);
+    oc_standing_fini(&c->waiting);
     free(c->lives);
     free(c);
 }

@@ -23,7 +23,6 @@
 #define OC_RINGS_BYTES    ((size_t)64 << 20) /* of all CPUs */
 #define OC_RING_MIN       ((size_t)1 << 20)
 #define OC_NICE           (-10) /* of the thread that reads, where it may: a ring is full in a tenth of a second */
-#define OC_STANDING_MAX   4096u /* threads that did not run at all and are looked at */
 #define OC_FILTERS_MAX    64u   /* for threads that start within the window */
 #define OC_FILTER_THREADS 200u  /* a filter is a page of text at most */
 

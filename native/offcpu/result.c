@@ -106,10 +106,18 @@ static bool is_scheduler(slice method)
     return false;
 }
 
-/* Names the kernel's part: frames into out (leaf first), the call into *call. -1: no memory. */
-static int name_kernel(work *w, const uint64_t *ips, uint32_t n, uint64_t *out, slice *call)
+/* Names the kernel's part: frames into out (leaf first), the call into *call. -1: no memory. Where the kernel hides its
+ * names its addresses tell nothing but where it was loaded, so they are left out, and the stack ends with who calls it
+ * (with one frame for all, where nobody is known to). */
+static int name_kernel(work *w, const uint64_t *ips, uint32_t n, uint64_t *out, slice *call, bool alone)
 {
+    static const naming_name hidden = {.kind = NAMING_KERNEL,
+                                       .module = {(const uint8_t *)"[kernel]", 8},
+                                       .method = {(const uint8_t *)"(not named)", 11}};
+    naming_stats known;
     int used = 0;
+    naming_stats_of(w->names, &known);
+    if (!known.kernel) return n == 0 || !alone ? 0 : (out[0] = frame_of(w, &hidden)) ? 1 : -1;
     for (uint32_t i = 0; i < n; i++) {
         naming_name name;
         (void)naming_find(w->names, i ? ips[i] - 1 : ips[i], INT64_MAX, &name);
@@ -142,7 +150,7 @@ static uint32_t group_of(work *w, uint32_t stack)
     const uint64_t *ips = oc_stacks_get(w->stacks, stack, &n_kernel, &n_user);
     int kernel = 0, user = 0;
     if (ips) {
-        kernel = name_kernel(w, ips, n_kernel, frames, &call);
+        kernel = name_kernel(w, ips, n_kernel, frames, &call, n_user == 0);
         user = kernel < 0 ? -1 : name_user(w, ips + n_kernel, n_user, frames + kernel);
     } else {
         static const naming_name none = {

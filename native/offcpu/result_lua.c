@@ -195,6 +195,7 @@ static void set_totals(lua_State *L, const oc_totals *t)
     pl__set_int(L, "censored", (int64_t)t->censored);
     pl__set_int(L, "censored_micros", US(t->censored_ns));
     pl__set_int(L, "delay_micros", US(t->delay_ns));
+    pl__set_int(L, "before", (int64_t)t->before);
     pl__set_int(L, "unpaired", (int64_t)t->unpaired);
     pl__set_int(L, "threads_dropped", (int64_t)t->threads_dropped);
     pl__set_int(L, "places_dropped", (int64_t)t->places_dropped);

@@ -10,7 +10,9 @@
 
 typedef struct open_span {
     bool open, preempted;
+    bool before;          /* it began before the window */
     int64_t since, woken; /* woken 0: not seen */
+    int64_t read_at;      /* before: at has been true then */
     oc_place at;
     uint32_t waker; /* index + 1; 0: none */
 } open_span;
@@ -223,17 +225,23 @@ void oc_out(oc *o, int tid, int64_t time, oc_place at)
     s->open = !s->preempted && at.state != OC_DEAD;
 }
 
-void oc_stand(oc *o, int tid, int64_t since, oc_place at)
+void oc_stand(oc *o, int tid, int64_t since, int64_t read_at, oc_place at)
 {
     size_t i = thread_of(o, tid);
-    if (i != SIZE_MAX) o->open[i] = (open_span){.open = true, .since = since, .at = at};
+    if (i != SIZE_MAX)
+        o->open[i] = (open_span){.open = true, .before = true, .since = since, .read_at = read_at, .at = at};
 }
 
 bool oc_seen(const oc *o, int tid)
 {
     uint64_t i;
-    return map64_get(&o->by_tid, (uint64_t)tid, &i) &&
-           (o->threads[i].switches || o->open[i].open || o->threads[i].came);
+    return map64_get(&o->by_tid, (uint64_t)tid, &i) && (o->threads[i].switches || o->threads[i].came);
+}
+
+bool oc_stands(const oc *o, int tid)
+{
+    uint64_t i;
+    return map64_get(&o->by_tid, (uint64_t)tid, &i) && o->open[i].open && o->open[i].before && o->open[i].at.stack;
 }
 
 /* The span of a thread is over, or cut off. */
@@ -242,18 +250,21 @@ static void close_span(oc *o, size_t i, int64_t time, bool cut)
     open_span *s = &o->open[i];
     oc_thread *t = &o->threads[i];
     int64_t ns = time > s->since ? time - s->since : 0, delay = s->woken ? time - s->woken : 0;
+    if (s->before && time < s->read_at) s->at = (oc_place){.state = s->at.state};
     oc_sum *sum = sum_of(o, (uint32_t)i, s->at);
     if (!sum) o->totals.places_dropped++;
     oc_sum none = {0}, *to = sum ? sum : &none;
     to->ns += ns;
     to->n++;
     if (ns > to->longest_ns) to->longest_ns = ns;
-    if (cut) {
+    if (cut || s->before) {
         to->censored++;
         to->censored_ns += ns;
         o->totals.censored++;
         o->totals.censored_ns += ns;
-    } else if (delay > 0) {
+    }
+    if (!cut && s->before) o->totals.before++;
+    if (!cut && delay > 0) {
         to->delay_ns += delay;
         o->totals.delay_ns += delay;
     }

@@ -52,7 +52,7 @@ typedef struct oc_waker {
 typedef struct oc_sum {
     int64_t ns;          /* of all spans, closed and censored */
     uint64_t n;          /* all spans */
-    int64_t censored_ns; /* of those that the end of the window cut off: lower bounds */
+    int64_t censored_ns; /* of those that an end of the window cut off, the first or the last: lower bounds */
     uint64_t censored;
     int64_t delay_ns; /* of the spans whose wake-up was seen: from it to the processor */
     int64_t longest_ns;
@@ -83,6 +83,7 @@ typedef struct oc_thread {
 
 typedef struct oc_totals {
     uint64_t switches, preempted, spans, censored;
+    uint64_t before; /* of the censored: those that began before the window and ended in it */
     int64_t off_ns, censored_ns, preempted_ns, delay_ns;
     uint64_t unpaired; /* threads that came back and were not seen to leave: before the window, or lost */
     uint64_t threads_dropped, places_dropped, wakes_dropped; /* events that found no room in their table */
@@ -94,10 +95,13 @@ void oc_free(oc *o);
 
 /* A thread leaves the processor. */
 void oc_out(oc *o, int tid, int64_t time, oc_place at);
-/* It has been away since then, and nothing else is known of it: a span that is no switch of the window. */
-void oc_stand(oc *o, int tid, int64_t since, oc_place at);
-/* Whether anything was fed of it. */
+/* It waits already when the window begins, at since: a span that is censored however it ends. Where it waits was looked
+ * at at read_at: a span that ends before that has no place. Once a thread, before what happens to it. */
+void oc_stand(oc *o, int tid, int64_t since, int64_t read_at, oc_place at);
+/* Whether it left or took a processor. */
 bool oc_seen(const oc *o, int tid);
+/* Whether a span of oc_stand is open, with a stack. */
+bool oc_stands(const oc *o, int tid);
 /* It comes back. */
 void oc_in(oc *o, int tid, int64_t time);
 /* Somebody makes it runnable. *w is copied; the first within a span counts. */

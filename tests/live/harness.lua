@@ -262,13 +262,14 @@ Server.__index = Server
 Server.__close = function(self) self:stop() end
 
 --- Starts `lunette serve` and waits until it answers.
----@param options { args: string[]?, environment: table?, stderr: string? }?
+---@param options { args: string[]?, environment: table?, stderr: string?, wrapper: string[]? }?   wrapper: words before the command
 function M.server(options)
   options = options or {}
   local token = "live-test-token"
   local environment = { MCP_BEARER_TOKEN = token, STDERR = options.stderr }
   for name, value in pairs(options.environment or {}) do environment[name] = value end
-  local argv = { M.lunette, "serve", "--http", "127.0.0.1:0" }
+  local argv = { table.unpack(options.wrapper or {}) }
+  table.move({ M.lunette, "serve", "--http", "127.0.0.1:0" }, 1, 4, #argv + 1, argv)
   for _, word in ipairs(options.args or {}) do argv[#argv + 1] = word end
   local child = start_child(argv, environment)
   local port = M.wait_for("the server", M.START_MS, function()

@@ -2,134 +2,13 @@
 -- off_cpu, native-alloc, native-lock-contention and cpu-efficiency of real processes: waits, allocations, mutexes, faults and switches of
 -- known amounts on every runtime, what `perf` counts beside them, who may not, and what is left behind: nothing.
 local h = require("harness")
+local k = require("kernel")
 
-local UPROBES <const> = "/sys/kernel/tracing/uprobe_events"
-local EVENTS <const> = 10     -- descriptors that a window opens at the least
-local SETTLE_MS <const> = 500 -- from the first descriptor of perf until all are open and the window has begun
-
---- Builds the kernel target of a runtime; nil, why it cannot be.
-local function build(runtime)
-  local done = assert(h.loop.exec {
-    argv = { "sh", h.source .. "/tests/targets/kernel/build.sh", h.targets .. "/kernel", runtime }, timeout_ms = 600000,
-    max_output = 1024 * 1024,
-  })
-  if done.code == 0 then return true end
-  if done.code == h.SKIP then return nil, (done.stdout:gsub("%s+$", "")) end
-  error("tests/targets/kernel/build.sh failed: " .. done.stdout .. done.stderr)
-end
-
-local function need(skip, runtime, probe)
-  local built, why = build(runtime)
-  if not built then skip(why) end
-  local probes = require("lunette.proc").perf_probe(h.sys.pid)
-  if not (probes[probe] and probes[probe].ok) then skip(probe .. " is refused here") end
-end
-
-local function start(runtime, mode, n, wrapper)
-  local argv = { table.unpack(wrapper or {}) }
-  table.move({ ("%s/kernel/%s/lunette-kernel"):format(h.targets, runtime), mode, tostring(n) }, 1, 3, #argv + 1, argv)
-  return h.start(argv, "kernel " .. mode)
-end
-
-local function uprobes() return h.fs.read(UPROBES, 1024 * 1024) or "" end
-
--- Nothing of a server is left in tracefs; those of tests beside may be there.
-local function no_probes_of(server)
-  h.ok(not uprobes():find(("lunette_%d_"):format(server.pid), 1, true), "nothing is left in tracefs: " .. uprobes())
-end
-
--- One case of several runtimes at the same time; those that cannot be built are left out.
-local function at_once(runtimes, make)
-  return function(skip)
-    local parts, why = {}, nil
-    for _, runtime in ipairs(runtimes) do
-      local built, reason = build(runtime)
-      why = reason or why
-      if built then parts[#parts + 1] = function() make(runtime)(skip) return true end end
-    end
-    if #parts == 0 then skip(why) end
-    h.together(parts)
-  end
-end
-
-local function call(server, arguments)
-  local envelope = h.ok(server:call("collect_sample", arguments, { timeout_ms = 120000 }))
-  if envelope.safetyApproval then
-    envelope = h.ok(server:call("collect_sample", envelope.hints[1].suggestedArguments, { timeout_ms = 120000 }))
-  end
-  return envelope
-end
-
--- What the target says that it did: name -> number.
-local function numbers_of(line)
-  local list = {}
-  for name, value in line:gmatch("([%w_]+)=(%d+)") do list[name] = math.tointeger(value) end
-  return list
-end
-
--- A window within which the target does its work: the envelope, and what was done.
-local function during(server, target, arguments)
-  arguments.processId = target.pid
-  local before = h.usage(server.pid).fds
-  local did, done_ms, ended_ms
-  local results = h.together {
-    function()
-      local envelope = call(server, arguments)
-      ended_ms = h.loop.now_ms()
-      return envelope
-    end,
-    function()
-      h.wait_for("events of perf", h.START_MS, function() return h.usage(server.pid).fds >= before + EVENTS end)
-      h.loop.sleep_ms(SETTLE_MS)
-      did = numbers_of(target:command("go", "^DONE"))
-      done_ms = h.loop.now_ms()
-      return true
-    end,
-  }
-  local envelope = results[1]
-  h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
-  if done_ms > ended_ms - 100 then h.too_slow() end
-  return envelope, did
-end
-
-local function ask(server, envelope, view, more)
-  local arguments = { handle = envelope.handle, view = view }
-  for name, value in pairs(more or {}) do arguments[name] = value end
-  local answer = h.ok(server:call("query_snapshot", arguments))
-  h.ok(not answer.error, view .. ": " .. h.json.encode(answer.error or {}))
-  return answer.data
-end
-
-local function has_frame(row, text)
-  for _, f in ipairs(row.stack) do
-    if f.method:find(text, 1, true) then return f end
-  end
-  return nil
-end
-
--- The time and number of spans of all stacks with a frame, and the row with most of it.
-local function sum(rows, text, call_name)
-  local micros, count, first = 0, 0, nil
-  for _, row in ipairs(rows) do
-    local label = row.syscallBreakdown and row.syscallBreakdown[1].name
-    if has_frame(row, text) and (not call_name or label == call_name) then
-      micros, count, first = micros + row.offCpuMicros, count + row.occurrenceCount, first or row
-    end
-  end
-  return micros, count, h.ok(first, "a stack with " .. text)
-end
-
--- A managed method as CoreCLR and as NativeAOT call it.
-local function managed(row, runtime, name)
-  return has_frame(row, runtime == "aot" and "Program__" .. name or "Program." .. name)
-end
+local ask, at_once, call, close_to, during = k.ask, k.at_once, k.call, k.close_to, k.during
+local managed, need, no_probes_of, numbers_of = k.managed, k.need, k.no_probes_of, k.numbers_of
+local start, sum, uprobes = k.start, k.sum, k.uprobes
 
 -- ---- off_cpu --------------------------------------------------------------------------------------------------------------------------
-
-local function close_to(did_us, got_us, n, what)
-  -- each wait begins and ends outside of the system call, and a busy machine gives the processor back late
-  h.ok(got_us <= did_us + 20000 and got_us >= 0.9 * did_us - 2000 * n, ("%s: did %d us, seen %d us"):format(what, did_us, got_us))
-end
 
 local function waits(runtime)
   return function(skip)
@@ -137,28 +16,7 @@ local function waits(runtime)
     local server <close> = h.server()
     local target <close> = start(runtime, "waits", 12)
     local envelope, did = during(server, target, { kind = "off_cpu", durationSeconds = 4, topN = 100 })
-    local data = envelope.data.offCpu
-    h.eq("perf-sched-dwarf", data.symbolSource)
-    local rows = ask(server, envelope, "topStacks", { topN = 100 }).stacks
-    for i = 2, #rows do h.ok(rows[i - 1].offCpuMicros >= rows[i].offCpuMicros, "ordered by time") end
-    local _
-    local micros, count, row = sum(rows, "known_sleeps", "clock_nanosleep")
-    close_to(did.sleeps_slept_us, micros, 12, "sleeps")
-    h.ok(count >= 12 and count <= 14, "sleeps: " .. count)
-    h.ok(managed(row, runtime, "ManagedSleeps"), "below managed code: " .. h.json.encode(row.stack))
-    h.eq("interrupt", row.wakers[1].kind, "a timer wakes it")
-    micros, _, row = sum(rows, "known_futexes", "futex")
-    close_to(did.futexes_waited_us, micros, 12, "futexes")
-    h.eq("confirmed-blocking", row.nativeContentionEvidence.level)
-    micros, count, row = sum(rows, "known_wait_for_mutex", "futex")
-    close_to(did.fights_waited_us, micros, 12, "fights")
-    h.ok(count >= 12 and count <= 16, "fights: " .. count)
-    h.eq({ "thread", "k-fights" }, { row.wakers[1].kind, row.wakers[1].name }, "who held it wakes it")
-    micros, _, row = sum(rows, "known_pipe", "read")
-    close_to(did.pipe_waited_us, micros, 12, "pipe")
-    h.eq({ "thread", "known-writer" }, { row.wakers[1].kind, row.wakers[1].name }, "the writer wakes it")
-    h.eq("confirmed-blocking", data.nativeContentionEvidence.level)
-    h.ok(data.nativeContentionEvidence.nativeSyncMicros >= 0.9 * did.fights_waited_us, "native synchronisation")
+    k.check_waits(server, envelope, did, 12, runtime)
     local threads = ask(server, envelope, "byThread", { topN = 100 }).threads
     for _, t in ipairs(threads) do h.ok(t.topBlockingLeaf, "a leaf") end
     local waiter = h.ok(h.find(threads, { threadName = "known-waiter" }), "the thread that waits for the mutex")
@@ -324,7 +182,7 @@ end
 local function left_behind(skip)
   need(skip, "net10.0", "uprobe")
   local libc = h.fs.read("/proc/self/maps", 1024 * 1024):match("(/%S+/libc%.so%.6)")
-  local done = h.loop.exec { argv = { "sh", "-c", ("echo 'p:lunette_999999_1/s0p0 %s:0x30000' >> %s"):format(libc, UPROBES) },
+  local done = h.loop.exec { argv = { "sh", "-c", ("echo 'p:lunette_999999_1/s0p0 %s:0x30000' >> %s"):format(libc, k.UPROBES) },
     timeout_ms = 10000 }
   if done.code ~= 0 then skip("uprobe_events is not writable") end
   h.ok(uprobes():find("lunette_999999_1", 1, true), "a probe of a dead process")
@@ -418,8 +276,8 @@ local function dying(kind)
         return call(server, { kind = kind, processId = target.pid, durationSeconds = 8, nativeAllocSamplePeriod = 1, topN = 50 })
       end,
       function()
-        h.wait_for("events of perf", h.START_MS, function() return h.usage(server.pid).fds >= descriptors + EVENTS end)
-        h.loop.sleep_ms(SETTLE_MS)
+        h.wait_for("events of perf", h.START_MS, function() return h.usage(server.pid).fds >= descriptors + k.EVENTS end)
+        h.loop.sleep_ms(k.SETTLE_MS)
         target:command("go", "^DONE")
         target:kill()
         return true

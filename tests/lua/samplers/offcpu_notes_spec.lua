@@ -6,7 +6,8 @@ local function info(changes)
   local given = {
     elapsed_ms = 1000, micros = 0, threads = 0, switches = 1, censored = 0, censored_micros = 0, preempted = 0, preempted_micros = 0,
     delay_micros = 0, lost = 0, places_dropped = 0, stacks_dropped = 0, threads_dropped = 0, calls_dropped = 0, threads_missing = 0,
-    stacks_cut = 0, stacks_lost = 0, walked = 0, kernel_names = true, unnamed = 0, wakers_of_others = true, standing = 0, records = 0,
+    stacks_cut = 0, stacks_lost = 0, walked = 0, kernel_names = true, unnamed = 0, wakers_of_others = true, standing = 0, before = 0,
+    records = 0, syscalls_traced = false,
     sync = { spans = 0, censored = 0, locks = 0, micros = 0, censored_micros = 0, locks_micros = 0 },
   }
   for name, value in pairs(changes) do given[name] = value end
@@ -47,6 +48,17 @@ describe("off_cpu", function()
     for _, text in ipairs { "RecordsLost: .* 7 records", "ThreadsMissing: 2 threads", "StacksCut: 4 of 9", "EndedEarly" } do
       assert.matches(text, notes)
     end
+  end)
+
+  it("tells the waits that an end of the window cut off, the first as well", function()
+    local notes = run { before = 3, standing = 2 }
+    assert.matches("OpenAtStart: 3 waits had begun before the window", notes)
+    assert.matches("Standing: 2 threads", notes)
+  end)
+
+  it("says by what system calls are named where the kernel hides its names", function()
+    assert.matches("NoKernelNames: .*traced instead", run { kernel_names = false, syscalls_traced = true })
+    assert.matches("NoKernelNames: .*have no names", run { kernel_names = false })
   end)
 
   it("without privilege is PermissionDenied, without the tracing files NotSupported, each with its cure and whom to ask", function()

@@ -84,6 +84,28 @@ static void stacks_of_the_same_frames_are_one(void **state)
     drop(&m);
 }
 
+static void a_kernel_that_hides_its_names_has_no_frames(void **state)
+{
+    (void)state;
+    made m = make();
+    oc_result *r = NULL;
+    err e = {0};
+    uint64_t kernel[] = {0xffffffff81000010, 0xffffffff81000020}, other[] = {0xffffffff81000030},
+             user[] = {0x1001, 0x2001};
+    span(&m, 1, 0, 10, oc_stacks_put(m.stacks, kernel, 2, user, 2), 202 + 1, OC_SYNC_LOCK);
+    span(&m, 1, 50 * MS, 4, oc_stacks_put(m.stacks, other, 1, user, 2), 202 + 1, OC_SYNC_LOCK);
+    span(&m, 2, 0, 1, oc_stacks_put(m.stacks, kernel, 2, NULL, 0), 0, OC_SYNC_NONE);
+    oc_end(m.spans, 100 * MS);
+    assert_int_equal(oc_result_make(m.spans, m.stacks, m.names, &r, &e), 0);
+    assert_int_equal(r->n_stacks, 2);
+    assert_true(r->stacks[0].n_frames == 2 && r->stacks[0].sum.ns == 14 * MS);
+    assert_true(slice_eq_str(r->frames[r->stacks[0].leaf].method, "0x1000"));
+    assert_true(slice_eq_str(r->stacks[0].calls[0].name, "futex") && r->stacks[0].sync.locks == 2);
+    assert_true(slice_eq_str(r->frames[r->stacks[1].leaf].module, "[kernel]"));
+    oc_result_free(r);
+    drop(&m);
+}
+
 static void each_allocation_may_fail(void **state)
 {
     (void)state;
@@ -109,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_sorted_and_have_their_calls),
         cmocka_unit_test(stacks_of_the_same_frames_are_one),
+        cmocka_unit_test(a_kernel_that_hides_its_names_has_no_frames),
         cmocka_unit_test(each_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,35 @@ static void the_end_of_the_window_cuts_open_spans(void **state)
     oc_free(o);
 }
 
+static void who_waits_at_the_beginning_is_censored_however_it_ends(void **state)
+{
+    (void)state;
+    oc *o = oc_new();
+    oc_stand(o, 1, 10 * MS, 11 * MS, futex); /* ends within the window */
+    oc_stand(o, 2, 10 * MS, 11 * MS, futex); /* does not */
+    oc_stand(o, 3, 10 * MS, 12 * MS, futex); /* ended before its place was looked at */
+    oc_stand(o, 4, 10 * MS, 12 * MS, futex); /* ran at the beginning, and left before it was looked at */
+    oc_waking(o, 1, 14 * MS, &(oc_waker){.kind = OC_WAKER_INTERRUPT});
+    oc_in(o, 3, 11 * MS);
+    oc_out(o, 4, 11 * MS, running);
+    assert_false(oc_seen(o, 1));
+    assert_true(oc_stands(o, 1) && oc_stands(o, 2) && !oc_stands(o, 3) && !oc_stands(o, 9));
+    oc_in(o, 1, 15 * MS);
+    oc_in(o, 4, 16 * MS);
+    assert_true(oc_seen(o, 1) && !oc_seen(o, 2));
+    oc_out(o, 1, 16 * MS, futex); /* a span like any other */
+    oc_in(o, 1, 18 * MS);
+    oc_end(o, 20 * MS);
+    const oc_row *r = row_of(o, 7), *lost = row_of(o, 0);
+    assert_true(r->sum.n == 2 && r->sum.ns == 7 * MS && r->sum.censored == 1 && r->sum.censored_ns == 5 * MS);
+    assert_non_null(lost);
+    assert_true(lost->sum.n == 1 && lost->sum.ns == 1 * MS && lost->sum.censored == 1);
+    const oc_totals *t = oc_totals_of(o);
+    assert_true(t->spans == 4 && t->censored == 3 && t->before == 2 && t->unpaired == 0);
+    assert_true(t->censored_ns == 5 * MS + 10 * MS + 1 * MS && t->delay_ns == 1 * MS && t->preempted == 1);
+    oc_free(o);
+}
+
 static void waiting_for_a_processor_is_no_blocking(void **state)
 {
     (void)state;
@@ -152,6 +181,7 @@ int main(void)
         cmocka_unit_test(states_are_read_as_the_scheduler_writes_them),
         cmocka_unit_test(a_span_is_from_leaving_to_coming_back),
         cmocka_unit_test(the_end_of_the_window_cuts_open_spans),
+        cmocka_unit_test(who_waits_at_the_beginning_is_censored_however_it_ends),
         cmocka_unit_test(waiting_for_a_processor_is_no_blocking),
         cmocka_unit_test(a_number_that_is_used_again_is_another_thread),
         cmocka_unit_test(every_place_has_sums_of_its_own),

@@ -17,6 +17,8 @@ internal static partial class Known
     [LibraryImport(Library)] internal static partial void known_sleeps(int n, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_futexes(int n, int waitMs, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_pipe(int n, int gapMs, [Out] long[] result);
+    [LibraryImport(Library)] internal static partial void known_polls(int n, int waitMs, [Out] long[] result);
+    [LibraryImport(Library)] internal static partial void known_epolls(int n, int waitMs, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_faults(int n, [Out] long[] result);
     [LibraryImport(Library)] internal static partial void known_pingpong(int n, [Out] long[] result);
 }
@@ -110,6 +112,22 @@ internal static class Program
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
+    private static string ManagedPolls(int n)
+    {
+        var r = new long[2];
+        Known.known_polls(n, 12, r);
+        return $"waited_us={r[0] / 1000} waits={r[1]}";
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static string ManagedEpolls(int n)
+    {
+        var r = new long[2];
+        Known.known_epolls(n, 14, r);
+        return $"waited_us={r[0] / 1000} waits={r[1]}";
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
     private static string ManagedFaults(int n)
     {
         var r = new long[1];
@@ -128,8 +146,8 @@ internal static class Program
     // All of the waits at once, each in a thread of its own.
     private static string Waits(int n)
     {
-        Func<int, string>[] parts = [ManagedSleeps, ManagedFutexes, ManagedPipe, ManagedFights];
-        string[] names = ["sleeps", "futexes", "pipe", "fights"];
+        Func<int, string>[] parts = [ManagedSleeps, ManagedFutexes, ManagedPipe, ManagedFights, ManagedPolls, ManagedEpolls];
+        string[] names = ["sleeps", "futexes", "pipe", "fights", "polls", "epolls"];
         var said = new string[parts.Length];
         var threads = new Thread[parts.Length];
         for (var i = 0; i < parts.Length; i++)

@@ -4,10 +4,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -261,6 +263,42 @@ API void known_pipe(int n, int gap_ms, int64_t *out)
     pthread_join(t, NULL);
     close(fds[0]);
     close(fds[1]);
+}
+
+/* Waits n times in poll until its time is over. out: waited ns, waits */
+API void known_polls(int n, int wait_ms, int64_t *out)
+{
+    int fds[2];
+    memset(out, 0, 2 * sizeof *out);
+    if (pipe(fds) != 0) return;
+    for (int i = 0; i < n; i++) {
+        struct pollfd p = {.fd = fds[0], .events = POLLIN};
+        int64_t from = now();
+        (void)poll(&p, 1, wait_ms);
+        out[0] += now() - from;
+        out[1]++;
+    }
+    close(fds[0]);
+    close(fds[1]);
+}
+
+/* The same in epoll_wait. */
+API void known_epolls(int n, int wait_ms, int64_t *out)
+{
+    int fds[2], epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event ev = {.events = EPOLLIN};
+    memset(out, 0, 2 * sizeof *out);
+    if (epoll < 0 || pipe(fds) != 0) return;
+    (void)epoll_ctl(epoll, EPOLL_CTL_ADD, fds[0], &ev);
+    for (int i = 0; i < n; i++) {
+        int64_t from = now();
+        (void)epoll_wait(epoll, &ev, 1, wait_ms);
+        out[0] += now() - from;
+        out[1]++;
+    }
+    close(fds[0]);
+    close(fds[1]);
+    close(epoll);
 }
 
 /* ---- faults and switches ---- */
