@@ -19,7 +19,7 @@ local function level_of(sync, lost)
   if lost > 0 then
     return "probable-blocking", ("Records of the kernel were lost (%d), so that spans may be paired wrongly."):format(lost)
   end
-  if closed == 0 then return "probable-blocking", "All waits began before the window or were open at its end: their time is a lower bound." end
+  if closed == 0 then return "probable-blocking", "All waits were open at an end of the window: their time is a lower bound." end
   return "confirmed-blocking", ("%d waits in futex began and ended within the window, each seen on its thread of this process.")
     :format(closed)
 end
