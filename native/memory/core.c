@@ -14,6 +14,7 @@
 #define CREATEDUMP_MARK_AT 0x00007ffffff10000u
 #define CREATEDUMP_MARK    "DIAGINFOHEADER"
 #define NOTES_SIZE_MAX     ((uint64_t)64 << 20)
+#define READ_PAST          ((size_t)64 << 10) /* larger reads are of the file, not of its map */
 
 /* ---- the header ---- */
 
@@ -145,6 +146,26 @@ const uint8_t *mem_at(const mem_target *t, uint64_t address, size_t n)
     return at < l->size && n <= l->size - at ? t->map + l->offset + at : NULL;
 }
 
+void mem_let_go(const mem_target *t)
+{
+    if (t->map) madvise((void *)(uintptr_t)t->map, t->size, MADV_DONTNEED);
+}
+
+size_t mem_fetch(const mem_target *t, uint64_t address, void *to, size_t n)
+{
+    const mem__load *l = t->live ? NULL : mem__load_of(t, address);
+    if (!l || address - l->start >= l->size) return 0;
+    uint64_t at = address - l->start, have = l->size - at;
+    size_t done = 0, want = n < have ? n : (size_t)have;
+    while (done < want) {
+        ssize_t got = pread(t->fd, (uint8_t *)to + done, want - done, (off_t)(l->offset + at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        done += (size_t)got;
+    }
+    return done;
+}
+
 size_t mem__core_read(mem_target *t, uint64_t address, void *to, size_t n)
 {
     size_t done = 0;
@@ -155,7 +176,10 @@ size_t mem__core_read(mem_target *t, uint64_t address, void *to, size_t n)
         if (l && a - l->start < l->size) {
             uint64_t at = a - l->start, have = l->size - at;
             got = (size_t)(have < room ? have : room);
-            memcpy((uint8_t *)to + done, t->map + l->offset + at, got);
+            if (got > READ_PAST) /* a page of the map costs more than a copy of it, and stays */
+                got = mem_fetch(t, a, (uint8_t *)to + done, got);
+            else
+                memcpy((uint8_t *)to + done, t->map + l->offset + at, got);
         } else {
             /* Up to the next piece that the core has. */
             size_t next = l ? (size_t)(l - t->loads) + 1 : 0;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define LOOKED_A_TIME       128u
 #define HEAP_NEWEST_RUNTIME 10 /* whose layouts the tests compare with ClrMD */
 
 const heap_facts *heap_facts_of(const heap *h) { return &h->facts; }
@@ -154,6 +155,12 @@ static size_t read_words(void *arg, uint64_t address, void *to, size_t n)
     return dac_read(h->d, address, to, n) ? n : 0;
 }
 
+static size_t fetch(void *arg, uint64_t address, void *to, size_t n)
+{
+    const heap *h = arg;
+    return mem_fetch(h->t, address, to, n);
+}
+
 /* The runtime's own word on whether it is a method table, and what keeps a collectible type. */
 static bool look(void *arg, heap_type *t)
 {
@@ -167,24 +174,11 @@ static bool look(void *arg, heap_type *t)
     }
     t->kind = heap_kind_of(h, t->mt);
     if (h->o.list >> t->kind & 1) t->flags |= HEAP_TYPE_LISTED;
+    if (++h->n_looked % LOOKED_A_TIME == 0) mem_let_go(h->t); /* of tables that the runtime spread over a core */
     return true;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
-
-/* Pages of the core that were touched on the way: they come back when they are asked for. */
-static void let_go_of_core(const heap *h)
-{
-    size_t n = 0;
-    const mem_mapping *m = mem_mappings(h->t, &n);
-    const uintptr_t page = 4096;
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *p = m[i].held > page ? mem_at(h->t, m[i].start, m[i].held) : NULL;
-        uintptr_t from = ((uintptr_t)p + page - 1) & ~(page - 1),
-                  to = ((uintptr_t)p + (p ? m[i].held : 0)) & ~(page - 1);
-        if (p && to > from) madvise((void *)from, to - from, MADV_DONTNEED);
-    }
-}
 
 static int open_core(heap *h, err *e)
 {
@@ -192,7 +186,7 @@ static int open_core(heap *h, err *e)
     if (rc == 0) rc = heap__bytes_of_core(h, e);
     if (rc == 0) rc = heap__roots(h, DEADLINE_NEVER, e);
     if (rc == 0) heap__list_loaded(h);
-    let_go_of_core(h);
+    mem_let_go(h->t);
     if (rc == 0 && h->facts.gc_at_work)
         heap_add_note(
             h,
@@ -235,7 +229,7 @@ int heap_open(dac *d, const heap_options *o, heap **out, err *e)
              : h->o.fork      ? heap__capture_fork(h, e)
                               : heap__capture_live(h, e);
     if (rc == 0) {
-        heap_reader reader = {.arg = h, .read = read_words, .look = look};
+        heap_reader reader = {.arg = h, .read = read_words, .look = look, .fetch = fetch};
         h->types = heap_types_new(&reader, h->globals.free, h->globals.string, e);
         if (!h->types) rc = -ERR_NO_MEMORY;
     }

@@ -15,6 +15,7 @@
 #define COPY_PIECE       ((size_t)4 << 20) /* bytes of one call of the kernel */
 #define COPY_THREADS_MAX 8u
 #define MEASURED_BYTES   ((size_t)8 << 20)
+#define TOUCHED_MORE     ((size_t)4 << 20)
 #define THREAD_STOP_NS   INT64_C(60000)  /* to stop one thread */
 #define THREAD_STACK_NS  INT64_C(400000) /* to read the roots on its stack */
 #define SLOWEST_BYTES_S  UINT64_C(500000000)
@@ -187,18 +188,20 @@ static void *touch(void *arg)
     return NULL;
 }
 
-/* Room for the copy, its pages there already: a fault costs more than copying the page does. */
+/* Room for the copy, its pages there already: a fault costs more than copying the page does. What the heap may grow by
+ * until then has addresses only. */
 static int make_room(heap *h, size_t bytes, err *e)
 {
-    h->copy_size = (bytes + (bytes >> 4) + ((size_t)16 << 20)) & ~(PAGE - 1);
+    size_t touched = (bytes + TOUCHED_MORE) & ~(PAGE - 1);
+    h->copy_size = (bytes + (bytes >> 4) + 4 * TOUCHED_MORE) & ~(PAGE - 1);
     h->copy = mmap(NULL, h->copy_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (h->copy == MAP_FAILED) {
         h->copy = NULL;
         return err_set(e, ERR_NO_MEMORY, "no memory for a copy of %zu bytes of the heap", bytes);
     }
     madvise(h->copy, h->copy_size, MADV_HUGEPAGE);
-    size_t half = (h->copy_size / 2) & ~(PAGE - 1);
-    touching a = {h->copy, half}, b = {h->copy + half, h->copy_size - half};
+    size_t half = (touched / 2) & ~(PAGE - 1);
+    touching a = {h->copy, half}, b = {h->copy + half, touched - half};
     pthread_t other;
     if (h->o.threads > 1 && pthread_create(&other, NULL, touch, &a) == 0) {
         touch(&b);

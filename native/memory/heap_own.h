@@ -25,6 +25,7 @@ struct heap {
     heap_facts facts;
     dac_globals globals;
     heap_types *types;
+    size_t n_looked; /* at method tables */
     heap_region *regions;
     size_t n_regions, cap_regions;
     heap_context *contexts;

@@ -8,6 +8,9 @@
 
 #define WALK_PAGE      ((uintptr_t)4096)
 #define WALK_KEPT      (UINT64_C(256) << 10) /* bytes of a file that is walked */
+#define WALK_WINDOW    ((size_t)128 << 10)   /* bytes that are fetched at once: less than a core's own cache */
+#define WALK_GLANCE    ((size_t)4 << 10)     /* the same after a step over what was not fetched: large objects */
+#define WALK_NEED      ((size_t)16)          /* of an object, to size it: its method table and its number of elements */
 #define WALK_SLOTS_MIN 1024u
 #define WALK_LOCAL_MAX ((size_t)4 * HEAP_TYPES_MAX)
 #define RECOVER_MAX    (UINT64_C(64) << 20) /* bytes looked through for the next object in one place */
@@ -37,6 +40,10 @@ typedef struct walker {
     heap_object_fn each;
     void *arg;
     bool no_memory;
+    /* Of a region that is fetched: bytes of [from, from + held). */
+    uint8_t *room, *window; /* the memory, while there is such a region */
+    uint64_t from;
+    size_t held, fetch;
 } walker;
 
 static inline size_t place(const walker *w, uint64_t mt)
@@ -148,13 +155,52 @@ static void hand_on(walker *w, local *s, uint64_t address, const uint8_t *body, 
     if (s->flags & HEAP_TYPE_LISTED && w->each) w->each(w->arg, address, s->type, body, size);
 }
 
+/* ---- bytes of a region ------------------------------------------------------------------------------------------- */
+
+/* The window moves on to p; what cannot be read is zero, as memory is that was never used. */
+static __attribute__((noinline)) const uint8_t *move_on(walker *w, heap_region *r, uint64_t p)
+{
+    uint64_t all = r->end - r->start, left = r->start + (r->held < all ? r->held : all) - p;
+    bool near = p >= w->from && p - w->from <= 2 * w->held;
+    w->fetch = !near ? WALK_GLANCE : w->fetch * 2 < WALK_WINDOW ? w->fetch * 2 : WALK_WINDOW;
+    size_t n = left < w->fetch ? (size_t)left : w->fetch, got = w->ty->reader.fetch(w->ty->reader.arg, p, w->window, n);
+    size_t again = near && w->from + w->held > p ? (size_t)(w->from + w->held - p) : 0; /* a few bytes at the seam */
+    size_t fresh = got > again ? got : again;
+    if (fresh < n) r->unread_bytes += n - fresh;
+    memset(w->window + got, 0, (got < n ? n - got : 0) + WALK_NEED);
+    w->from = p;
+    w->held = n;
+    return w->window;
+}
+
+/* An object's first bytes: as many as it takes to size it, zeros beyond the region's end. */
+static inline __attribute__((always_inline)) const uint8_t *bytes_at(walker *w, heap_region *r, uint64_t p,
+                                                                     const bool fetched)
+{
+    if (!fetched) return r->bytes + (p - r->start);
+    uint64_t at = p - w->from;
+    if (__builtin_expect(w->held >= WALK_NEED && at <= w->held - WALK_NEED, 1)) return w->window + at;
+    return move_on(w, r, p);
+}
+
+static bool with_window(walker *w)
+{
+    if (!w->room) w->room = mem_alloc(WALK_WINDOW + WALK_NEED);
+    w->window = w->room;
+    w->from = UINT64_MAX;
+    w->held = 0;
+    return w->window != NULL;
+}
+
+static uint64_t word_at(walker *w, heap_region *r, uint64_t p) { return heap__word(bytes_at(w, r, p, w->window)); }
+
 /* ---- one region -------------------------------------------------------------------------------------------------- */
 
 /* The size of what would begin at p; 0: nothing can. */
-static uint64_t plausible(walker *w, const heap_region *r, uint64_t p, uint64_t limit)
+static uint64_t plausible(walker *w, heap_region *r, uint64_t p, uint64_t limit)
 {
     if (p + HEAP_MIN_OBJECT > limit) return 0;
-    const uint8_t *body = r->bytes + (p - r->start);
+    const uint8_t *body = bytes_at(w, r, p, w->window);
     const local *s = type_of(w, heap__word(body) & ~UINT64_C(7));
     if (!s) return 0;
     uint64_t step = HEAP_ALIGN(heap__size(s->base, s->component, s->component ? heap__half(body + 8) : 0));
@@ -162,7 +208,7 @@ static uint64_t plausible(walker *w, const heap_region *r, uint64_t p, uint64_t 
 }
 
 /* The next address from p on where an object begins whose neighbour is one too, or the next context, or the end. */
-static uint64_t recover(walker *w, const heap_region *r, uint64_t p, uint64_t limit, uint64_t context)
+static uint64_t recover(walker *w, heap_region *r, uint64_t p, uint64_t limit, uint64_t context)
 {
     uint64_t stop = limit - p > RECOVER_MAX ? p + RECOVER_MAX : limit;
     if (context >= p && context < stop) stop = context;
@@ -179,8 +225,8 @@ static uint64_t recover(walker *w, const heap_region *r, uint64_t p, uint64_t li
 static uint64_t pass_over(walker *w, heap_region *r, uint64_t p, uint64_t limit, uint64_t context)
 {
     uint64_t from = p;
-    bool zero = heap__word(r->bytes + (p - r->start)) == 0;
-    while (p + 8 <= limit && heap__word(r->bytes + (p - r->start)) == 0 && p != context)
+    bool zero = word_at(w, r, p) == 0;
+    while (p + 8 <= limit && word_at(w, r, p) == 0 && p != context)
         p += 8;
     if (zero && (p + 8 > limit || p == context)) return p + 8 > limit ? limit : p;
     p = recover(w, r, from + 8, limit, context);
@@ -198,7 +244,7 @@ static __attribute__((noinline)) void let_go(const heap_region *r, uint64_t from
     if (last > first) madvise((void *)first, last - first, MADV_DONTNEED);
 }
 
-static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r, const bool follow)
+static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r, const bool follow, const bool fetched)
 {
     uint64_t limit = r->start + (r->held < r->end - r->start ? r->held : r->end - r->start), p = r->start;
     size_t lo = 0, hi = w->n_contexts;
@@ -211,7 +257,7 @@ static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r
     }
     const bool contexts = r->gen <= HEAP_GEN2 || r->gen == HEAP_POH;
     uint64_t context = contexts && lo < w->n_contexts ? w->contexts[lo].pointer : UINT64_MAX;
-    uint64_t objects = 0, bytes = 0, kept = p, letting_go = r->is_file ? p + WALK_KEPT : UINT64_MAX;
+    uint64_t objects = 0, bytes = 0, kept = p, letting_go = r->is_file && !fetched ? p + WALK_KEPT : UINT64_MAX;
     while (p + HEAP_MIN_OBJECT <= limit || (p < limit && p == context)) {
         while (__builtin_expect(p >= context, 0)) { /* a thread allocates here: what it has left is none yet */
             uint64_t after = HEAP_ALIGN(w->contexts[lo].limit + HEAP_MIN_OBJECT);
@@ -219,7 +265,7 @@ static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r
             context = ++lo < w->n_contexts ? w->contexts[lo].pointer : UINT64_MAX;
         }
         if (p + HEAP_MIN_OBJECT > limit) break;
-        const uint8_t *body = r->bytes + (p - r->start);
+        const uint8_t *body = bytes_at(w, r, p, fetched);
         local *s = type_of(w, heap__word(body) & ~UINT64_C(7));
         uint64_t size = 0, step = 0;
         if (__builtin_expect(s != NULL, 1)) {
@@ -249,7 +295,7 @@ static inline __attribute__((always_inline)) void walk(walker *w, heap_region *r
             letting_go = p + WALK_KEPT;
         }
     }
-    if (r->is_file) let_go(r, kept, limit);
+    if (r->is_file && !fetched) let_go(r, kept, limit);
     r->objects += objects;
     r->object_bytes += bytes;
 }
@@ -258,13 +304,18 @@ static void walk_one(walker *w, heap_region *r)
 {
     r->objects = r->object_bytes = r->free_objects = r->free_bytes = r->largest_free = 0;
     r->corrupt_bytes = r->corrupt_at = r->corrupt_places = 0;
+    r->unread_bytes = 0;
     if (!r->bytes || r->end <= r->start || r->start % 8) return;
     if (r->gen != w->gen) flush(w);
     w->gen = r->gen;
-    if (w->b)
-        walk(w, r, true);
-    else
-        walk(w, r, false);
+    if (w->b) {
+        walk(w, r, true, false);
+    } else if (r->is_file && w->ty->reader.fetch && with_window(w)) {
+        walk(w, r, false, true);
+        w->window = NULL;
+    } else {
+        walk(w, r, false, false);
+    }
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
@@ -287,6 +338,7 @@ static void *one_of_crew(void *arg)
         walk_one(&w, &c->regions[i]);
     flush(&w);
     free(w.slots);
+    free(w.room);
     if (w.no_memory) atomic_store(&c->no_memory, true);
     return NULL;
 }

@@ -31,6 +31,9 @@ typedef struct heap_reader {
     /* A type is met for the first time: is it one? May fill loader_object and set HEAP_TYPE_LISTED. NULL: its words are
      * believed when they make sense. Called as read is. */
     bool (*look)(void *arg, struct heap_type *t);
+    /* Bytes of a region that is a file's, into memory of ours: a walk that only counts needs no page of the file in its
+     * own. How many could be read. Called by several threads at once. NULL: where the region's bytes are. */
+    size_t (*fetch)(void *arg, uint64_t address, void *to, size_t n);
 } heap_reader;
 
 typedef enum heap_type_flags {
@@ -86,13 +89,14 @@ typedef struct heap_region {
     uint32_t heap;        /* number of a server GC's heap */
     const uint8_t *bytes; /* of [start, start + held) */
     uint64_t held;        /* bytes that there are; less than all of a partial dump */
-    bool is_file; /* bytes are a mapped file's: its pages are let go of after the walk, and come back when they are
-                     asked for */
+    bool is_file; /* bytes are a mapped file's: fetched where that can be, or else its pages are let go of after the
+                     walk, and come back when they are asked for */
     /* filled by the walk */
     uint64_t objects, object_bytes, free_objects, free_bytes, largest_free;
     uint64_t corrupt_bytes; /* passed over where no object could be made out */
     uint64_t corrupt_at;    /* the first such address; 0: none */
     uint32_t corrupt_places;
+    uint64_t unread_bytes; /* that should have been there to be fetched: the file became shorter */
 } heap_region;
 
 /* What a thread may still allocate into: no objects there yet. */

@@ -39,6 +39,8 @@ their_b=$(for f in "$out"/theirs.[0-9]*; do figure peak_bytes "$f"; done | media
 awk -v a="$their_s" -v b="$our_s" -v m="$their_b" -v n="$our_b" -v o="$millions" 'BEGIN {
   printf "%d million objects: ClrMD %.2f s, %.0f MB; lunette %.2f s, %.0f MB: %.1f times as fast, %.2f of the memory\n", o, a, m/1e6, b, n/1e6, a/b, n/m }'
 for ((i = 0; i < rounds; i++)); do "$bench" types "$target" 2>"$out/live.$i" >/dev/null; done
-for f in "$out"/live.[0-9]*; do figure stop_ms "$f"; done | median | xargs -I{} echo "live: stood for {} ms of $(figure held "$out/live.0") bytes"
+stop_ms=$(for f in "$out"/live.[0-9]*; do figure stop_ms "$f"; done | median) live_b=$(for f in "$out"/live.[0-9]*; do figure peak_bytes "$f"; done | median)
+awk -v s="$stop_ms" -v h="$(figure held "$out/live.0")" -v b="$live_b" 'BEGIN {
+  printf "live: stood for %.0f ms while %.0f MB were copied, with %.0f MB of memory beside the copy\n", s, h/1e6, (b-h)/1e6 }'
 "$bench" graph "$out/dump" 2>"$out/graph" >/dev/null
 echo "graph: $(figure seconds "$out/graph") s, $(figure nodes "$out/graph") objects, $(figure edges "$out/graph") references, $(figure peak_bytes "$out/graph") bytes at most"

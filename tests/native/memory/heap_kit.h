@@ -14,6 +14,7 @@ typedef struct kit {
     uint8_t types[KIT_SIZE], heap[KIT_SIZE];
     uint64_t next_type, next_object;
     unsigned looked;
+    void *file; /* of a test that fetches */
 } kit;
 
 kit *kit_new(void);

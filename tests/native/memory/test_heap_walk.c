@@ -2,6 +2,8 @@
 /* Objects of made-up method tables are sized, counted and followed; what is broken is passed over and said. */
 #include "memory/heap_kit.h"
 
+#include <stdatomic.h>
+
 static heap_types *types_of(kit *k, uint64_t free_mt, uint64_t string_mt)
 {
     heap_reader r = kit_reader(k);
@@ -322,6 +324,100 @@ static void several_threads_count_what_one_counts(void **state)
     kit_free(k);
 }
 
+typedef struct file {
+    kit *k;
+    uint64_t size; /* bytes that can be fetched */
+    atomic_uint fetches;
+} file;
+
+static size_t fetch_of_file(void *arg, uint64_t address, void *to, size_t n)
+{
+    file *f = ((kit *)arg)->file;
+    f->fetches++;
+    uint64_t at = address - KIT_HEAP, have = at < f->size ? f->size - at : 0;
+    if (n > have) n = (size_t)have;
+    memcpy(to, f->k->heap + at, n);
+    return n;
+}
+
+/* Objects of every shape, smaller and larger than what is fetched at once, with damage and room between them. */
+static heap_context fill(kit *k)
+{
+    uint64_t plain = kit_type(k, KIT_CLASS, 40, 0, 0, NULL), text = kit_type(k, KIT_STRING, 22, 2, 0, NULL),
+             bytes = kit_type(k, KIT_ARRAY, 24, 1, 0, NULL);
+    heap_context c = {0};
+    for (uint32_t i = 0; i < 5000; i++) {
+        kit_object(k, plain, 40, 0, 0);
+        kit_object(k, text, 22, 2, i % 31);
+        if (i % 2000 == 1999) kit_object(k, bytes, 24, 1, i * 40); /* 80 and 160 thousand bytes */
+        if (i == 2500) kit_word(k, kit_object(k, plain, 40, 0, 0), 0xdeadbeefdead0008);
+        if (i != 3000) continue;
+        c.pointer = KIT_HEAP + k->next_object;
+        kit_skip(k, 8192);
+        c.limit = KIT_HEAP + k->next_object - HEAP_MIN_OBJECT;
+    }
+    kit_skip(k, 12000);
+    assert_in_range(k->next_object, 700000, KIT_SIZE);
+    return c;
+}
+
+static void what_is_fetched_piece_by_piece_counts_as_what_lies_in_memory(void **state)
+{
+    (void)state;
+    kit *k = kit_new();
+    heap_context c = fill(k);
+    file f = {.k = k, .size = k->next_object};
+    k->file = &f;
+    for (uint64_t less = 0; less < 40; less += 4) { /* also where the end is in the middle of something */
+        heap_reader with = kit_reader(k), without = kit_reader(k);
+        with.fetch = fetch_of_file;
+        err e = {0};
+        heap_types *one = heap_types_new(&without, 0, 0, &e), *two = heap_types_new(&with, 0, 0, &e);
+        heap_region there = kit_region(k, HEAP_GEN2), file_region = there;
+        there.held = file_region.held = k->next_object - less * 1000;
+        file_region.bytes = (const uint8_t *)1; /* never looked at */
+        file_region.is_file = true;
+        assert_int_equal(heap_walk_stats(one, &there, 1, &c, 1, 1, &e), 0);
+        assert_int_equal(heap_walk_stats(two, &file_region, 1, &c, 1, 1, &e), 0);
+        assert_in_range(there.objects, 9000, 10002);
+        assert_in_range(there.corrupt_places, 1, 2); /* the damage, and what the end cuts */
+        file_region.bytes = there.bytes;
+        file_region.is_file = false;
+        assert_memory_equal(&there, &file_region, sizeof there);
+        assert_int_equal(heap_types_count(one), heap_types_count(two));
+        for (size_t i = 0; i < heap_types_count(one); i++)
+            assert_memory_equal(heap_type_at(one, i)->by_gen, heap_type_at(two, i)->by_gen,
+                                sizeof heap_type_at(one, i)->by_gen);
+        heap_types_free(one);
+        heap_types_free(two);
+    }
+    assert_in_range(f.fetches, 50, 500); /* of 700 KB, ten times */
+    kit_free(k);
+}
+
+static void a_file_that_became_shorter_ends_the_objects_and_is_said(void **state)
+{
+    (void)state;
+    kit *k = kit_new();
+    uint64_t plain = kit_type(k, KIT_CLASS, 32, 0, 0, NULL);
+    for (int i = 0; i < 1000; i++)
+        kit_object(k, plain, 32, 0, 0);
+    file f = {.k = k, .size = 3200};
+    k->file = &f;
+    heap_reader with = kit_reader(k);
+    with.fetch = fetch_of_file;
+    err e = {0};
+    heap_types *ty = heap_types_new(&with, 0, 0, &e);
+    heap_region r = kit_region(k, HEAP_GEN2);
+    r.is_file = true;
+    assert_int_equal(heap_walk_stats(ty, &r, 1, NULL, 0, 1, &e), 0);
+    assert_int_equal(r.objects, 100);
+    assert_int_equal(r.unread_bytes, 32000 - 3200);
+    assert_int_equal(r.corrupt_places, 0);
+    heap_types_free(ty);
+    kit_free(k);
+}
+
 static int walk_with_faults(void *arg)
 {
     kit *k = arg;
@@ -365,6 +461,8 @@ int main(void)
         cmocka_unit_test(a_descriptor_that_makes_no_sense_makes_no_type),
         cmocka_unit_test(a_graph_has_the_objects_and_what_they_refer_to),
         cmocka_unit_test(several_threads_count_what_one_counts),
+        cmocka_unit_test(what_is_fetched_piece_by_piece_counts_as_what_lies_in_memory),
+        cmocka_unit_test(a_file_that_became_shorter_ends_the_objects_and_is_said),
         cmocka_unit_test(memory_that_runs_out_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
