@@ -198,7 +198,7 @@ static int make_context(walk *w)
 {
     nt_reader *r = w->r;
     int rc = 0;
-    w->context = (nt_context){w->thread, r->trace.pid, w->activity, w->related, w->processor, w->labels};
+    w->context = (nt_context){w->thread, w->activity, w->related, r->trace.pid, w->processor, w->labels};
     w->same_context = true;
     w->context_kept = false;
     if (!w->v6) return 0;

@@ -219,24 +219,24 @@ typedef struct nt_event {
     const nt_kind *kind;
     slice payload;
     int64_t ts;              /* ticks; nt_ns makes nanoseconds */
-    uint64_t thread;         /* whom it is about */
-    uint64_t capture_thread; /* who wrote it: sequence numbers count per capture thread */
+    uint64_t thread;         /* whom it is about; it and what follows: in the order of nt_context */
     const uint8_t *activity; /* 16 bytes, or NULL */
     const uint8_t *related;  /* 16 bytes, or NULL */
+    int64_t pid;             /* V6: of the thread; else the trace's */
+    uint32_t processor;      /* of the capture thread; NT_NO_PROCESSOR: not known */
+    uint32_t labels;         /* V6, for nt_labels; 0: none */
+    uint64_t capture_thread; /* who wrote it: sequence numbers count per capture thread */
     uint32_t stack;          /* for nt_stack */
     uint32_t seq;
-    uint32_t processor; /* of the capture thread; NT_NO_PROCESSOR: not known */
-    uint32_t labels;    /* V6, for nt_labels; 0: none */
-    int64_t pid;        /* V6: of the thread; else the trace's */
 } nt_event;
 #define NT_NO_PROCESSOR UINT32_MAX
 
-/* Events that were put in order in time and follow one another, all of one capture thread, for nt_sink.run. What it
- * holds is the reader's business: nt_run_next takes the events out. */
+/* Events that were put in order in time and follow one another, for nt_sink.run. What it holds is the reader's
+ * business: nt_run_next takes the events out. */
 typedef struct nt_context { /* what changes seldom from event to event: many waiting events share a row */
     uint64_t thread;
-    int64_t pid;
     const uint8_t *activity, *related;
+    int64_t pid;
     uint32_t processor, labels;
 } nt_context;
 typedef struct nt_waiting { /* as small as it goes: a tenth of a second of events should fit a processor's cache */
@@ -245,61 +245,44 @@ typedef struct nt_waiting { /* as small as it goes: a tenth of a second of event
     uint32_t kind, stack, seq;
     uint32_t context; /* row of the block's contexts */
 } nt_waiting;
-typedef struct nt_run {
-    const nt_waiting *at, *end;
-    int64_t until; /* time of the last one that may be taken */
+typedef struct nt_origin { /* what the events of one capture thread in one block share */
     const uint8_t *bytes;
     const nt_context *contexts;
+    uint64_t capture_thread;
+} nt_origin;
+typedef struct nt_turn { /* one event of a run; neighbours are often of different threads */
+    const nt_waiting *w;
+    const nt_origin *of;
+} nt_turn;
+typedef struct nt_run {
+    const nt_turn *at, *end;
     nt_kind *const *kinds;
-    int64_t last_ts;
-    uint64_t n_late; /* taken with a time below an earlier one */
-    uint32_t context;
     nt_event event;
 } nt_run;
+/* An event of the run, by where run->at stands or stood; good until the callback's end. */
+static inline nt_event nt_run_look(const nt_run *run, const nt_turn *turn)
+{
+    const nt_waiting *w = turn->w;
+    const nt_context *c = &turn->of->contexts[w->context];
+    return (nt_event){.kind = run->kinds[w->kind],
+                      .payload = {turn->of->bytes + w->payload, w->payload_size},
+                      .ts = w->ts,
+                      .thread = c->thread,
+                      .activity = c->activity,
+                      .related = c->related,
+                      .pid = c->pid,
+                      .processor = c->processor,
+                      .labels = c->labels,
+                      .capture_thread = turn->of->capture_thread,
+                      .stack = w->stack,
+                      .seq = w->seq};
+}
 /* The next event into run->event, good until the next call or the callback's end. False: none is left. */
 static inline bool nt_run_next(nt_run *run)
 {
-    const nt_waiting *w = run->at;
-    nt_event *ev = &run->event;
-    if (w == run->end || w->ts > run->until) return false;
-    const int64_t ts = w->ts;
-    run->at = w + 1;
-    if (__builtin_expect(w->context != run->context, 0)) {
-        const nt_context *c = &run->contexts[run->context = w->context];
-        ev->thread = c->thread;
-        ev->pid = c->pid;
-        ev->activity = c->activity;
-        ev->related = c->related;
-        ev->processor = c->processor;
-        ev->labels = c->labels;
-    }
-    ev->kind = run->kinds[w->kind];
-    ev->payload = (slice){run->bytes + w->payload, w->payload_size};
-    ev->ts = ts;
-    ev->stack = w->stack;
-    ev->seq = w->seq;
-    if (__builtin_expect(ts < run->last_ts, 0))
-        run->n_late++;
-    else
-        run->last_ts = ts;
+    if (run->at == run->end) return false;
+    run->event = nt_run_look(run, run->at++);
     return true;
-}
-/* An event of the run that was taken already, by where run->at stood then; good until the callback's end. */
-static inline nt_event nt_run_look(const nt_run *run, const nt_waiting *w)
-{
-    const nt_context *c = &run->contexts[w->context];
-    return (nt_event){.kind = run->kinds[w->kind],
-                      .payload = {run->bytes + w->payload, w->payload_size},
-                      .ts = w->ts,
-                      .thread = c->thread,
-                      .capture_thread = run->event.capture_thread,
-                      .activity = c->activity,
-                      .related = c->related,
-                      .stack = w->stack,
-                      .seq = w->seq,
-                      .processor = c->processor,
-                      .labels = c->labels,
-                      .pid = c->pid};
 }
 
 /* V6: what a label list adds to its events. Zero or -1 where it says nothing; slices borrowed until the next sequence

@@ -36,7 +36,10 @@ typedef struct nt__run {
     nt__block *block;
     uint32_t at, end;
     struct nt__run *next;
+    nt_origin origin; /* while a batch holds events of it */
 } nt__run;
+
+#define NT_BATCH 512u /* most events that the sink gets at once */
 
 /* Ids first … first+n-1 of one stack or label block; index[i] stands at the entry's bytes. */
 typedef struct nt__segment {
@@ -143,6 +146,7 @@ struct nt_reader {
     nt__thread **heap;   /* threads with waiting events */
     uint32_t n_heap, cap_heap;
     int64_t last_ts; /* of the last delivered event; before it INT64_MIN */
+    nt_turn batch[NT_BATCH];
 
     nt__table stacks, labels;
     uint32_t table_epoch; /* counts how often one of them was emptied */

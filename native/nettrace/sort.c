@@ -148,24 +148,106 @@ static int take_each(nt_reader *r, nt_run *run)
     return rc;
 }
 
-/* Delivers a run's events up to the time bound, at least one. */
-static int drain_run(nt_reader *r, const nt__thread *t, nt__run *run, int64_t bound)
+/* ---- batches: what is next in time, of all threads --------------------------------------------------------------- */
+/* The first run of a thread, whose events a batch may point to from now on. */
+static nt__run *open_run(const nt__thread *t)
 {
-    const nt__block *b = run->block;
-    nt_run some = {.at = b->events + run->at,
-                   .end = b->events + run->end,
-                   .until = bound,
-                   .bytes = b->bytes,
-                   .contexts = b->contexts,
-                   .kinds = r->kinds,
-                   .last_ts = r->last_ts,
-                   .context = UINT32_MAX,
-                   .event = {.capture_thread = t->tid}};
-    if (some.at->ts > bound) some.until = some.at->ts;
-    int rc = r->sink.run ? r->sink.run(r->arg, &some) : take_each(r, &some);
-    run->at = (uint32_t)(some.at - b->events);
-    r->last_ts = some.last_ts;
-    if (!r->opt.stream_order) r->stats.out_of_order += some.n_late;
+    nt__run *run = t->head;
+    run->origin = (nt_origin){run->block->bytes, run->block->contexts, t->tid};
+    return run;
+}
+
+/* Adds the next events of the heap's top up to a time. Returns how many there are in the batch now. */
+static uint32_t gather_one(nt_reader *r, int64_t ts, uint32_t n)
+{
+    nt__run *run = open_run(r->heap[0]);
+    const nt_waiting *at = run->block->events + run->at, *end = run->block->events + run->end;
+    if ((size_t)(end - at) > NT_BATCH - n) end = at + (NT_BATCH - n);
+    while (at < end && at->ts <= ts)
+        r->batch[n++] = (nt_turn){at++, &run->origin};
+    run->at = (uint32_t)(at - run->block->events);
+    return n;
+}
+
+/* As gather_one, of both threads of a heap of two: whose turn it is cannot be foretold, so nothing here jumps by it. Of
+ * two events of the same time that of the thread goes first that had the turn before. */
+static uint32_t gather_two(nt_reader *r, int64_t ts, uint32_t n)
+{
+    nt__run *const top = open_run(r->heap[0]), *const second = open_run(r->heap[1]);
+    const nt_waiting *const top_end = top->block->events + top->end, *const second_end =
+                                                                         second->block->events + second->end;
+    const nt_origin *const top_origin = &top->origin;
+    /* Of the thread that has the turn; `other` is what changes it into that of the other one, by exclusive or. */
+    uintptr_t at = (uintptr_t)(top->block->events + top->at);
+    uintptr_t other = at ^ (uintptr_t)(second->block->events + second->at);
+    uintptr_t origin = (uintptr_t)top_origin, other_origin = origin ^ (uintptr_t)&second->origin;
+    bool late = false;
+    while (!late) {
+        const bool same = origin == (uintptr_t)top_origin;
+        const nt_waiting *a = (const nt_waiting *)at, *b = (const nt_waiting *)(at ^ other);
+        size_t left = (size_t)((same ? top_end : second_end) - a),
+               left_other = (size_t)((same ? second_end : top_end) - b);
+        size_t steps = left < left_other ? left : left_other; /* none of them can pass an end */
+        if (steps > NT_BATCH - n) steps = NT_BATCH - n;
+        if (steps == 0) break;
+        for (nt_turn *to = r->batch + n, *const full = to + steps; to < full; to++, n++) {
+            const int64_t mine = ((const nt_waiting *)at)->ts, its = ((const nt_waiting *)(at ^ other))->ts;
+            const uintptr_t turns = -(uintptr_t)(its < mine);
+            late = (mine < its ? mine : its) > ts;
+            if (late) break;
+            at ^= other & turns;
+            origin ^= other_origin & turns;
+            *to = (nt_turn){(const nt_waiting *)at, (const nt_origin *)origin};
+            const uintptr_t next = at + sizeof(nt_waiting);
+            other ^= at ^ next;
+            at = next;
+        }
+    }
+    const bool same = origin == (uintptr_t)top_origin;
+    const nt_waiting *a = (const nt_waiting *)at, *b = (const nt_waiting *)(at ^ other);
+    top->at = (uint32_t)((same ? a : b) - top->block->events);
+    second->at = (uint32_t)((same ? b : a) - second->block->events);
+    if (!same) {
+        nt__thread *t = r->heap[0];
+        r->heap[0] = r->heap[1];
+        r->heap[1] = t;
+    }
+    return n;
+}
+
+/* Gathers what is next in time up to ts. Stops behind the last event of a run, which is then the top's first one. */
+static uint32_t gather(nt_reader *r, int64_t ts)
+{
+    if (r->n_heap == 2) return gather_two(r, ts, 0);
+    uint32_t n = 0;
+    for (;;) {
+        const nt__thread *t = r->heap[0];
+        int64_t bound = ts;
+        for (uint32_t kid = 1; kid <= 2 && kid < r->n_heap; kid++)
+            if (head_ts(r->heap[kid]) < bound) bound = head_ts(r->heap[kid]);
+        n = gather_one(r, bound, n);
+        if (t->head->at == t->head->end) return n;
+        heap_down(r, 0);
+        if (n == NT_BATCH || head_ts(r->heap[0]) > ts) return n;
+    }
+}
+
+/* Delivers a batch. */
+static int deliver(nt_reader *r, uint32_t n)
+{
+    nt_run run = {.at = r->batch, .end = r->batch + n, .kinds = r->kinds};
+    int64_t last = r->last_ts;
+    uint64_t n_late = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t ts = r->batch[i].w->ts;
+        n_late += ts < last;
+        last = ts < last ? last : ts;
+    }
+    r->last_ts = last;
+    if (!r->opt.stream_order) r->stats.out_of_order += n_late;
+    int rc = 0;
+    while (rc == 0 && run.at < run.end)
+        rc = r->sink.run ? r->sink.run(r->arg, &run) : take_each(r, &run);
     return rc ? nt__cancelled(r) : 0;
 }
 
@@ -179,32 +261,24 @@ static void pop_run(nt_reader *r, nt__thread *t)
     nt__block_release(r, b);
 }
 
-/* Delivers the top thread's events as long as no other thread has an older one. */
-static int drain_top(nt_reader *r, int64_t ts, size_t enough)
+/* Delivers a batch of what waits, oldest first, up to a time that the heap's top does not pass. */
+static int drain(nt_reader *r, int64_t ts)
 {
+    int rc = deliver(r, gather(r, ts));
     nt__thread *t = r->heap[0];
-    int64_t bound = ts;
-    for (uint32_t kid = 1; kid <= 2 && kid < r->n_heap; kid++)
-        if (head_ts(r->heap[kid]) < bound) bound = head_ts(r->heap[kid]);
-    do {
-        int rc = drain_run(r, t, t->head, bound);
-        if (t->head->at == t->head->end) pop_run(r, t);
-        if (rc < 0) {
-            if (!t->head) remove_top(r);
-            return rc;
-        }
-    } while (t->head && head_ts(t) <= bound && r->queued_bytes > enough);
+    if (t->head->at < t->head->end) return rc;
+    pop_run(r, t);
     if (t->head)
         heap_down(r, 0);
     else
         remove_top(r);
-    return 0;
+    return rc;
 }
 
 int nt__merge(nt_reader *r, int64_t ts)
 {
     while (r->n_heap && head_ts(r->heap[0]) <= ts) {
-        int rc = drain_top(r, ts, 0);
+        int rc = drain(r, ts);
         if (rc < 0) return rc;
     }
     return 0;
@@ -233,7 +307,7 @@ int nt__queue_relieve(nt_reader *r)
     if (r->queued_bytes <= r->lim.queue_bytes) return 0;
     r->stats.forced_merges++;
     while (r->n_heap && r->queued_bytes > enough) {
-        int rc = drain_top(r, INT64_MAX, enough);
+        int rc = drain(r, INT64_MAX);
         if (rc < 0) return rc;
     }
     return 0;

@@ -217,7 +217,7 @@ typedef struct ptop {
 
 /* An event of a run of which a ring keeps a row when the run is over (PT_LATER): of a long run only the last ones. */
 typedef struct plater {
-    const nt_waiting *at;
+    const nt_turn *at;
     uint64_t order;
 } plater;
 #define PROBE_LATER      128u /* rows of such a ring */
