@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include "artifacts/artifacts.h"
-#include "host/host.h"
+#include "host/job.h"
 
-#define JOB_TYPE   "lunette.artifacts.job"
 #define STAGE_TYPE "lunette.artifacts.stage"
 #define NAMES_MAX  8 /* folders to try, files to remove */
 
@@ -24,6 +23,7 @@ typedef struct shared {
 
 typedef enum job_op { JOB_LIST, JOB_READ, JOB_READ_OF, JOB_REMOVE, JOB_FREE, JOB_STAGE, JOB_TAKE, JOB_WRITE } job_op;
 typedef struct job {
+    host_job job;
     job_op op;
     pid_t pid;
     uid_t uid;
@@ -32,9 +32,6 @@ typedef struct job {
     int64_t offset, limit;
     size_t max;
     buf data; /* to write */
-    future *f;
-    int rc;
-    err e;
     /* results */
     art_list list;
     art_piece piece;
@@ -56,7 +53,7 @@ static void shared_unref(shared *s)
     free(s);
 }
 
-static void job_free(void *arg)
+static void job_fini(void *arg)
 {
     job *j = arg;
     free(j->root);
@@ -68,97 +65,63 @@ static void job_free(void *arg)
     art_piece_fini(&j->piece);
     buf_fini(&j->data);
     shared_unref(j->stage);
-    free(j);
-}
-
-static int l_job_gc(lua_State *L)
-{
-    job **box = luaL_checkudata(L, 1, JOB_TYPE);
-    if (*box) job_free(*box);
-    *box = NULL;
-    return 0;
 }
 
 /* ---- on a worker thread ------------------------------------------------------------------------------------------ */
 static int read_piece(job *j, int fd)
 {
     if (fd < 0) return fd;
-    int rc = art_read(fd, j->offset, j->max, j->limit, &j->piece, &j->e);
+    int rc = art_read(fd, j->offset, j->max, j->limit, &j->piece, &j->job.e);
     close(fd);
     return rc;
 }
 
 static int open_stage(job *j, int root)
 {
-    int rc = art_stage_direct(j->pid, j->uid, j->root, root, j->name, &j->stage->s, &j->e);
+    int rc = art_stage_direct(j->pid, j->uid, j->root, root, j->name, &j->stage->s, &j->job.e);
     if (rc != 0) return rc;
-    return art_stage_open(j->pid, j->uid, (const char *const *)j->folders, &j->stage->s, &j->e);
+    return art_stage_open(j->pid, j->uid, (const char *const *)j->folders, &j->stage->s, &j->job.e);
 }
 
 static int take(job *j, int root)
 {
-    int dest = art_folder(root, j->stage->folder, &j->e);
+    int dest = art_folder(root, j->stage->folder, &j->job.e);
     if (dest < 0) return dest;
-    int rc = art_stage_take(&j->stage->s, j->name, dest, j->to, &j->info, &j->copied, &j->e);
+    int rc = art_stage_take(&j->stage->s, j->name, dest, j->to, &j->info, &j->copied, &j->job.e);
     close(dest);
     return rc;
 }
 
 static int below_root(job *j)
 {
-    int root = art_root(j->op == JOB_TAKE ? j->stage->root : j->root, &j->e);
+    int root = art_root(j->op == JOB_TAKE ? j->stage->root : j->root, &j->job.e);
     if (root < 0) return root;
     int rc = 0;
     switch (j->op) {
-    case JOB_LIST: rc = art_list_files(root, &j->list, &j->e); break;
-    case JOB_READ: rc = read_piece(j, art_open(root, j->name, &j->e)); break;
-    case JOB_REMOVE: rc = art_remove(root, j->name, &j->info, &j->e); break;
+    case JOB_LIST: rc = art_list_files(root, &j->list, &j->job.e); break;
+    case JOB_READ: rc = read_piece(j, art_open(root, j->name, &j->job.e)); break;
+    case JOB_REMOVE: rc = art_remove(root, j->name, &j->info, &j->job.e); break;
     case JOB_FREE: j->bytes = art_free_bytes(root); break;
     case JOB_STAGE: rc = open_stage(j, root); break;
     case JOB_TAKE: rc = take(j, root); break;
-    case JOB_WRITE: rc = art_write(root, j->name, j->data.p, j->data.n, &j->e); break;
+    case JOB_WRITE: rc = art_write(root, j->name, j->data.p, j->data.n, &j->job.e); break;
     case JOB_READ_OF: break;
     }
     close(root);
     return rc;
 }
 
-static void job_work(void *arg)
+static int job_work(void *arg)
 {
     job *j = arg;
-    j->rc = j->op == JOB_READ_OF ? read_piece(j, art_open_of(j->pid, j->name, &j->e)) : below_root(j);
-}
-
-/* ---- on the loop's thread ---------------------------------------------------------------------------------------- */
-static void job_done(void *arg)
-{
-    job *j = arg;
-    future *f = j->f;
-    if (j->rc < 0) {
-        future_fail(f, &j->e);
-        job_free(j);
-    } else
-        future_resolve(f, j, job_free);
-    future_unref(f);
-}
-
-static void set_int(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, (lua_Integer)v); // t v
-    lua_setfield(L, -2, key);           // t
-}
-
-static void set_bool(lua_State *L, const char *key, bool v)
-{
-    lua_pushboolean(L, v);    // t v
-    lua_setfield(L, -2, key); // t
+    return j->op == JOB_READ_OF ? read_piece(j, art_open_of(j->pid, j->name, &j->job.e)) : below_root(j);
 }
 
 static void push_info(lua_State *L, const art_info *i)
 {
     lua_createtable(L, 0, 4); // info
-    set_int(L, "size", i->size);
-    set_int(L, "mtime_ns", i->mtime_ns);
+    host_set_int(L, "size", i->size);
+    host_set_int(L, "mtime_ns", i->mtime_ns);
 }
 
 static void push_list(lua_State *L, const art_list *l)
@@ -170,13 +133,13 @@ static void push_list(lua_State *L, const art_list *l)
         lua_setfield(L, -2, "name");            // list info
         lua_rawseti(L, -2, (lua_Integer)i + 1); // list
     }
-    if (l->dropped) set_int(L, "dropped", (int64_t)l->dropped);
+    if (l->dropped) host_set_count(L, "dropped", l->dropped);
 }
 
 static void push_piece(lua_State *L, const art_piece *p)
 {
     lua_createtable(L, 0, 3); // piece
-    set_int(L, "size", p->size);
+    host_set_int(L, "size", p->size);
     lua_pushstring(L, p->sha256);                                               // piece sha256
     lua_setfield(L, -2, "sha256");                                              // piece
     lua_pushlstring(L, p->bytes.n ? (const char *)p->bytes.p : "", p->bytes.n); // piece bytes
@@ -192,21 +155,16 @@ static void push_stage(lua_State *L, job *j)
     lua_createtable(L, 0, 3);            // stage facts
     lua_pushstring(L, j->stage->s.path); // stage facts path
     lua_setfield(L, -2, "path");         // stage facts
-    set_bool(L, "direct", j->stage->s.direct);
-    if (j->stage->s.free_bytes >= 0) set_int(L, "free_bytes", j->stage->s.free_bytes);
+    host_set_bool(L, "direct", j->stage->s.direct);
+    if (j->stage->s.free_bytes >= 0) host_set_int(L, "free_bytes", j->stage->s.free_bytes);
     lua_setiuservalue(L, -2, 1); // stage
     *box = j->stage;
     j->stage = NULL;
 }
 
-static int push_job(lua_State *L, future *f, void *arg)
+static int push_job(lua_State *L, void *p)
 {
-    (void)arg;
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    *box = future_take(f);
-    job *j = *box;
+    job *j = p;
     switch (j->op) {
     case JOB_LIST: push_list(L, &j->list); break;
     case JOB_READ:
@@ -222,41 +180,18 @@ static int push_job(lua_State *L, future *f, void *arg)
     case JOB_WRITE: lua_pushboolean(L, 1); break;
     case JOB_TAKE:
         push_info(L, &j->info);
-        set_bool(L, "copied", j->copied);
+        host_set_bool(L, "copied", j->copied);
         break;
-    } // box result
-    job_free(*box);
-    *box = NULL;
+    } // result
     return 1;
 }
 
-/* Throws. The job is in the box at the stack's top until it is handed to the loop. */
-static int l_start(lua_State *L, job **box)
+static job *l_new_job(lua_State *L, job_op op)
 {
-    job *j = *box;
-    err e = {0};
-    j->f = future_new(host_loop(L), NULL, NULL);
-    if (!j->f) return luaL_error(L, "not enough memory");
-    future *f = future_ref(j->f);
-    if (!loop_work(host_loop(L), job_work, job_done, j)) {
-        future_unref(f);
-        future_unref(f);
-        (void)err_set(&e, ERR_NO_MEMORY, "no thread to look at the artifacts");
-        return host_push_err(L, &e);
-    }
-    *box = NULL;
-    return host_await(L, f, -1, push_job, NULL);
-}
-
-static job **l_new_job(lua_State *L, job_op op)
-{
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // … box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    *box = mem_calloc(1, sizeof **box);
-    if (!*box) luaL_error(L, "not enough memory");
-    (*box)->op = op;
-    return box;
+    static const host_job_class touching = {.work = job_work, .push = push_job, .fini = job_fini};
+    job *j = host_job_new(L, sizeof *j, &touching); // … box
+    j->op = op;
+    return j;
 }
 
 /* A text without a NUL inside, on the heap: it belongs to a boxed job. Throws. */
@@ -280,26 +215,26 @@ static pid_t check_pid(lua_State *L, int idx)
 /* artifacts.list(root) */
 static int l_list(lua_State *L)
 {
-    job **box = l_new_job(L, JOB_LIST);
-    (*box)->root = l_dup(L, 1);
-    return l_start(L, box);
+    job *j = l_new_job(L, JOB_LIST);
+    j->root = l_dup(L, 1);
+    return host_job_run(L, j);
 }
 
 /* artifacts.free(root) -> bytes, or nil when not known */
 static int l_free(lua_State *L)
 {
-    job **box = l_new_job(L, JOB_FREE);
-    (*box)->root = l_dup(L, 1);
-    return l_start(L, box);
+    job *j = l_new_job(L, JOB_FREE);
+    j->root = l_dup(L, 1);
+    return host_job_run(L, j);
 }
 
 /* artifacts.remove(root, name) */
 static int l_remove(lua_State *L)
 {
-    job **box = l_new_job(L, JOB_REMOVE);
-    (*box)->root = l_dup(L, 1);
-    (*box)->name = l_dup(L, 2);
-    return l_start(L, box);
+    job *j = l_new_job(L, JOB_REMOVE);
+    j->root = l_dup(L, 1);
+    j->name = l_dup(L, 2);
+    return host_job_run(L, j);
 }
 
 /* artifacts.write(root, name, data) -> true */
@@ -307,12 +242,12 @@ static int l_write(lua_State *L)
 {
     size_t n;
     const char *data = luaL_checklstring(L, 3, &n);
-    job **box = l_new_job(L, JOB_WRITE);
-    (*box)->root = l_dup(L, 1);
-    (*box)->name = l_dup(L, 2);
-    buf_init(&(*box)->data, n + 1);
-    if (!buf_put(&(*box)->data, data, n)) return luaL_error(L, "not enough memory");
-    return l_start(L, box);
+    job *j = l_new_job(L, JOB_WRITE);
+    j->root = l_dup(L, 1);
+    j->name = l_dup(L, 2);
+    buf_init(&j->data, n + 1);
+    if (!buf_put(&j->data, data, n)) return luaL_error(L, "not enough memory");
+    return host_job_run(L, j);
 }
 
 static void check_piece(lua_State *L, int idx, job *j)
@@ -328,21 +263,21 @@ static void check_piece(lua_State *L, int idx, job *j)
 /* artifacts.read(root, name, offset, max) */
 static int l_read(lua_State *L)
 {
-    job **box = l_new_job(L, JOB_READ);
-    (*box)->root = l_dup(L, 1);
-    (*box)->name = l_dup(L, 2);
-    check_piece(L, 3, *box);
-    return l_start(L, box);
+    job *j = l_new_job(L, JOB_READ);
+    j->root = l_dup(L, 1);
+    j->name = l_dup(L, 2);
+    check_piece(L, 3, j);
+    return host_job_run(L, j);
 }
 
 /* artifacts.read_of(pid, path, offset, max) */
 static int l_read_of(lua_State *L)
 {
-    job **box = l_new_job(L, JOB_READ_OF);
-    (*box)->pid = check_pid(L, 1);
-    (*box)->name = l_dup(L, 2);
-    check_piece(L, 3, *box);
-    return l_start(L, box);
+    job *j = l_new_job(L, JOB_READ_OF);
+    j->pid = check_pid(L, 1);
+    j->name = l_dup(L, 2);
+    check_piece(L, 3, j);
+    return host_job_run(L, j);
 }
 
 /* artifacts.name(root, path, absolute?) -> name below the root. Does not wait. */
@@ -364,8 +299,7 @@ static int l_stage(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    job **box = l_new_job(L, JOB_STAGE); // opts box
-    job *j = *box;
+    job *j = l_new_job(L, JOB_STAGE); // opts box
     j->stage = mem_calloc(1, sizeof *j->stage);
     if (!j->stage) return luaL_error(L, "not enough memory");
     j->stage->refs = 1;
@@ -389,7 +323,7 @@ static int l_stage(lua_State *L)
         lua_pop(L, 1); // … folders
     }
     lua_settop(L, 2); // opts box
-    return l_start(L, box);
+    return host_job_run(L, j);
 }
 
 static shared *check_stage(lua_State *L)
@@ -424,13 +358,13 @@ static int l_stage_own(lua_State *L)
 static int l_stage_take(lua_State *L)
 {
     shared *s = check_stage(L);
-    job **box = l_new_job(L, JOB_TAKE);
-    (*box)->name = l_dup(L, 2);
-    (*box)->to = l_dup(L, 3);
-    luaL_argcheck(L, !strchr((*box)->to, '/'), 3, "a name, no path");
+    job *j = l_new_job(L, JOB_TAKE);
+    j->name = l_dup(L, 2);
+    j->to = l_dup(L, 3);
+    luaL_argcheck(L, !strchr(j->to, '/'), 3, "a name, no path");
     s->refs++;
-    (*box)->stage = s;
-    return l_start(L, box);
+    j->stage = s;
+    return host_job_run(L, j);
 }
 
 static int l_stage_close(lua_State *L)
@@ -478,11 +412,6 @@ int luaopen_lunette_artifacts(lua_State *L)
         {"name", l_name}, {"stage", l_stage}, {"write", l_write},   {NULL, NULL},
     };
     register_stage(L);
-    if (luaL_newmetatable(L, JOB_TYPE)) { // mt
-        lua_pushcfunction(L, l_job_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_pop(L, 1);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "hits/hits.h"
-#include "host/host.h"
+#include "host/job.h"
 #include "kernel/proc_push_lua.h"
 #include "profile/profile_lua.h"
 
@@ -13,15 +13,13 @@
 enum { NAME_BYTES = 96 };
 
 typedef struct job {
+    host_job job;
     hits *h; /* a reference; opening: NULL until it is open */
     hits_cfg cfg;
     char names[UP_PLACES_MAX][NAME_BYTES], way[NAME_BYTES];
     const char *functions[UP_PLACES_MAX];
     bool opening;
     int64_t until;
-    int rc;
-    err e;
-    future *f;
 } job;
 
 typedef struct session_ud {
@@ -31,70 +29,33 @@ typedef struct session_ud {
 } session_ud;
 
 static void unref_work(void *h) { hits_unref(h); }
-static void unref_done(void *h) { (void)h; }
-/* Closing probes can take a while. */
-static void let_go(loop *l, hits *h)
+
+static int job_work(void *p)
 {
-    if (h && !loop_work(l, unref_work, unref_done, h)) hits_unref(h);
+    job *j = p;
+    return j->opening ? hits_open(&j->cfg, &j->h, &j->job.e) : hits_run(j->h, j->until, &j->job.e);
 }
 
-static void job_free(void *p)
+static void job_fini(void *p)
 {
     job *j = p;
     hits_unref(j->h);
     if (j->cfg.builder) profile_builder_unref(j->cfg.builder);
-    free(j);
 }
 
-static void job_work(void *p)
+static int push_opened(lua_State *L, void *p)
 {
     job *j = p;
-    j->rc = j->opening ? hits_open(&j->cfg, &j->h, &j->e) : hits_run(j->h, j->until, &j->e);
-}
-
-static void job_done(void *p)
-{
-    job *j = p;
-    future *f = j->f;
-    j->f = NULL;
-    future_resolve(f, j, job_free);
-    future_unref(f);
-}
-
-static void stop_job(void *p)
-{
-    job *j = p;
-    if (!j->opening) hits_stop(j->h);
-}
-
-/* Takes the job, also when it throws. */
-static int run(lua_State *L, job *j, host_push_fn push)
-{
-    future *f = future_new(host_loop(L), stop_job, j);
-    if (f) j->f = future_ref(f);
-    if (!f || !loop_work(host_loop(L), job_work, job_done, j)) {
-        future_unref(j->f);
-        future_unref(f);
-        job_free(j);
-        return luaL_error(L, "not enough memory");
-    }
-    return host_await(L, f, -1, push, NULL);
-}
-
-static int push_opened(lua_State *L, future *f, void *arg)
-{
-    (void)arg;
     session_ud *u = lua_newuserdatauv(L, sizeof *u, 0); // session
     *u = (session_ud){0};
     luaL_setmetatable(L, HITS_TYPE);
-    job *j = future_take(f);
-    err e = j->e;
     u->h = j->h;
     j->h = NULL;
     memcpy(u->names, j->names, sizeof u->names);
-    job_free(j);
-    return u->h ? 1 : host_push_err(L, &e);
+    return 1;
 }
+
+static const host_job_class OPENING = {.work = job_work, .push = push_opened, .fini = job_fini};
 
 /* The list of names at index -1 into the job. */
 static void read_names(lua_State *L, job *j)
@@ -117,8 +78,8 @@ static void read_names(lua_State *L, job *j)
 static int l_open(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    job *read = host_box(L, sizeof *read); // box
-    *read = (job){.opening = true};
+    job *j = host_job_new(L, sizeof *j, &OPENING); // … box
+    j->opening = true;
     lua_getfield(L, 1, "pid");
     lua_Integer pid = luaL_checkinteger(L, -1);
     luaL_argcheck(L, pid > 0 && pid <= INT32_MAX, 1, "no process id");
@@ -129,24 +90,20 @@ static int l_open(lua_State *L)
     size_t n;
     const char *way = luaL_optlstring(L, -1, "", &n);
     luaL_argcheck(L, n < NAME_BYTES, 1, "way is too long");
-    memcpy(read->way, way, n + 1);
+    memcpy(j->way, way, n + 1);
     lua_getfield(L, 1, "outstanding");
-    read->cfg.outstanding = lua_toboolean(L, -1);
+    j->cfg.outstanding = lua_toboolean(L, -1);
     lua_getfield(L, 1, "functions");
-    read_names(L, read);
-    lua_getfield(L, 1, "builder");
-    profile_builder *b = profile_lua__builder(L, -1);
-    job *j = mem_alloc(sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
-    *j = *read;
+    read_names(L, j);
     for (size_t i = 0; i < UP_PLACES_MAX; i++)
         j->functions[i] = j->names[i];
+    lua_getfield(L, 1, "builder");
+    j->cfg.builder = profile_builder_ref(profile_lua__builder(L, -1));
     j->cfg.pid = (int)pid;
     j->cfg.period = (uint64_t)period;
     j->cfg.functions = j->functions;
     j->cfg.way = j->way[0] ? j->way : NULL;
-    j->cfg.builder = profile_builder_ref(b);
-    return run(L, j, push_opened);
+    return host_job_run(L, j);
 }
 
 static session_ud *check(lua_State *L)
@@ -156,19 +113,24 @@ static session_ud *check(lua_State *L)
     return u;
 }
 
-static int push_ran(lua_State *L, future *f, void *arg)
+static void ran(lua_State *L, void *p)
 {
-    (void)arg;
+    (void)p;
     session_ud *u = luaL_checkudata(L, 1, HITS_TYPE);
-    job *j = future_take(f);
-    err e = j->e;
-    int rc = j->rc;
-    job_free(j);
     u->ended = true;
-    if (rc < 0) return host_push_err(L, &e);
+}
+
+static int push_ran(lua_State *L, void *p)
+{
+    (void)p;
     lua_pushboolean(L, true);
     return 1;
 }
+
+static void stop_run(void *p) { hits_stop(((job *)p)->h); }
+
+static const host_job_class RUNNING = {
+    .work = job_work, .push = push_ran, .fini = job_fini, .stop = stop_run, .ended = ran};
 
 /* session:run(ms) */
 static int l_run(lua_State *L)
@@ -176,12 +138,11 @@ static int l_run(lua_State *L)
     session_ud *u = check(L);
     lua_Integer ms = luaL_checkinteger(L, 2);
     luaL_argcheck(L, !u->ran, 1, "it has run");
-    job *j = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &RUNNING);
     u->ran = true;
     j->h = hits_ref(u->h);
     j->until = deadline_in_ms(ms);
-    return run(L, j, push_ran);
+    return host_job_run(L, j);
 }
 
 static int l_close(lua_State *L)
@@ -190,7 +151,7 @@ static int l_close(lua_State *L)
     hits *h = u->h;
     u->h = NULL;
     if (h && u->ran && !u->ended) hits_stop(h);
-    let_go(host_loop(L), h);
+    if (h) loop_do(host_loop(L), unref_work, h); /* closing probes can take a while */
     return 0;
 }
 
@@ -199,22 +160,22 @@ static void push_function(lua_State *L, const session_ud *u, const hits_function
     lua_createtable(L, 0, 4); // function
     pl__set_text(L, "name", u->names[f->function]);
     pl__set_text(L, "library", f->library);
-    pl__set_int(L, "calls", (int64_t)f->calls);
-    pl__set_int(L, "samples", (int64_t)f->samples);
+    host_set_count(L, "calls", f->calls);
+    host_set_count(L, "samples", f->samples);
 }
 
 static void push_ledger(lua_State *L, const hl_totals *t)
 {
     lua_createtable(L, 0, 9); // stats outstanding
-    pl__set_int(L, "blocks", (int64_t)t->blocks);
-    pl__set_int(L, "bytes", (int64_t)t->bytes);
-    pl__set_int(L, "allocated", (int64_t)t->allocated);
-    pl__set_int(L, "allocated_bytes", (int64_t)t->allocated_bytes);
-    pl__set_int(L, "freed", (int64_t)t->freed);
-    pl__set_int(L, "freed_bytes", (int64_t)t->freed_bytes);
-    pl__set_int(L, "freed_older", (int64_t)t->freed_older);
-    pl__set_int(L, "untracked", (int64_t)t->untracked);
-    pl__set_int(L, "unpaired", (int64_t)t->unpaired);
+    host_set_count(L, "blocks", t->blocks);
+    host_set_count(L, "bytes", t->bytes);
+    host_set_count(L, "allocated", t->allocated);
+    host_set_count(L, "allocated_bytes", t->allocated_bytes);
+    host_set_count(L, "freed", t->freed);
+    host_set_count(L, "freed_bytes", t->freed_bytes);
+    host_set_count(L, "freed_older", t->freed_older);
+    host_set_count(L, "untracked", t->untracked);
+    host_set_count(L, "unpaired", t->unpaired);
     lua_setfield(L, -2, "outstanding"); // stats
 }
 
@@ -233,16 +194,16 @@ static int l_stats(lua_State *L)
     }
     lua_setfield(L, -2, "functions");
     pl__set_text(L, "way", up_way_name(s.way));
-    pl__set_int(L, "left_out", s.left_out);
-    pl__set_int(L, "calls", (int64_t)s.calls);
-    pl__set_int(L, "samples", (int64_t)s.samples);
-    pl__set_int(L, "broken", (int64_t)s.broken);
-    pl__set_int(L, "dropped", (int64_t)s.dropped);
-    pl__set_int(L, "lost", (int64_t)s.perf.lost);
-    pl__set_int(L, "threads_missing", s.perf.threads_missing);
-    pl__set_int(L, "throttled", (int64_t)s.perf.throttled);
-    pl__set_int(L, "descriptors", s.perf.fds);
-    pl__set_bool(L, "target_ended", s.perf.target_ended);
+    host_set_int(L, "left_out", s.left_out);
+    host_set_count(L, "calls", s.calls);
+    host_set_count(L, "samples", s.samples);
+    host_set_count(L, "broken", s.broken);
+    host_set_count(L, "dropped", s.dropped);
+    host_set_count(L, "lost", s.perf.lost);
+    host_set_int(L, "threads_missing", s.perf.threads_missing);
+    host_set_count(L, "throttled", s.perf.throttled);
+    host_set_int(L, "descriptors", s.perf.fds);
+    host_set_bool(L, "target_ended", s.perf.target_ended);
     if (s.has_ledger) push_ledger(L, &s.ledger);
     lua_pushnumber(L, (double)(s.perf.end_ns - s.perf.begin_ns) / 1e6);
     lua_setfield(L, -2, "elapsed_ms");
@@ -266,11 +227,7 @@ int luaopen_lunette_hits(lua_State *L)
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"run", l_run}, {"stats", l_stats}, {"close", l_close}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"open", l_open}, {"sweep", l_sweep}, {NULL, NULL}};
-    luaL_newmetatable(L, HITS_TYPE); // meta
-    luaL_setfuncs(L, meta, 0);
-    luaL_newlib(L, methods); // meta methods
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
+    host_type(L, HITS_TYPE, meta, methods);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -167,12 +167,6 @@ static const luaL_Reg CHANNEL_METHODS[] = {{"send", l_send}, {"recv", l_recv}, {
 
 void loop_lua__channels(lua_State *L)
 {
-    luaL_newmetatable(L, CHANNEL_TYPE); // mt
-    luaL_newlib(L, CHANNEL_METHODS);    // mt methods
-    lua_setfield(L, -2, "__index");     // mt
-    lua_pushcfunction(L, l_len);        // mt fn
-    lua_setfield(L, -2, "__len");       // mt
-    lua_pushcfunction(L, l_close);      // mt fn
-    lua_setfield(L, -2, "__close");     // mt
-    lua_pop(L, 1);                      //
+    static const luaL_Reg meta[] = {{"__len", l_len}, {"__close", l_close}, {NULL, NULL}};
+    host_type(L, CHANNEL_TYPE, meta, CHANNEL_METHODS);
 }

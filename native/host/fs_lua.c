@@ -296,12 +296,6 @@ static const char *kind_name(mode_t mode)
     }
 }
 
-static void set_int(lua_State *L, const char *name, lua_Integer v)
-{
-    lua_pushinteger(L, v);     // … t v
-    lua_setfield(L, -2, name); // … t
-}
-
 /* fs.stat(path) -> {kind, size, mode, uid, mtime_ns}, or nil, err. Does not follow a link at the end. */
 static int l_stat(lua_State *L)
 {
@@ -311,10 +305,10 @@ static int l_stat(lua_State *L)
     lua_createtable(L, 0, 5);                 // path stat
     lua_pushstring(L, kind_name(st.st_mode)); // path stat kind
     lua_setfield(L, -2, "kind");              // path stat
-    set_int(L, "size", st.st_size);
-    set_int(L, "mode", st.st_mode & 07777);
-    set_int(L, "uid", st.st_uid);
-    set_int(L, "mtime_ns", (lua_Integer)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec);
+    host_set_int(L, "size", st.st_size);
+    host_set_int(L, "mode", st.st_mode & 07777);
+    host_set_int(L, "uid", st.st_uid);
+    host_set_int(L, "mtime_ns", (lua_Integer)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec);
     return 1;
 }
 

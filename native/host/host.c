@@ -162,3 +162,29 @@ bool host_preload(host *h, const char *name, lua_CFunction open_fn)
 }
 
 void *host_box(lua_State *L, size_t n) { return lua_newuserdatauv(L, n, 0); }
+
+void host_set_int(lua_State *L, const char *key, int64_t v)
+{
+    lua_pushinteger(L, (lua_Integer)v);
+    lua_setfield(L, -2, key);
+}
+
+void host_set_count(lua_State *L, const char *key, uint64_t v) { host_set_int(L, key, (int64_t)v); }
+
+void host_set_bool(lua_State *L, const char *key, bool v)
+{
+    lua_pushboolean(L, v);
+    lua_setfield(L, -2, key);
+}
+
+void host_type(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods)
+{
+    luaL_newmetatable(L, name); // meta
+    luaL_setfuncs(L, meta, 0);
+    if (methods) {
+        lua_newtable(L); // meta methods
+        luaL_setfuncs(L, methods, 0);
+        lua_setfield(L, -2, "__index"); // meta
+    }
+    lua_pop(L, 1);
+}

@@ -103,4 +103,11 @@ void host_to_err(lua_State *L, int idx, err *e);
  * throws. Pushes it. */
 void *host_box(lua_State *L, size_t n);
 
+/* Sets a member of the table on the stack's top. */
+void host_set_int(lua_State *L, const char *key, int64_t v);
+void host_set_count(lua_State *L, const char *key, uint64_t v);
+void host_set_bool(lua_State *L, const char *key, bool v);
+/* Makes the type of a userdata, once a state: its metamethods, and the methods behind __index; NULL: none. */
+void host_type(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods);
+
 #endif

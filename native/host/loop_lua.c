@@ -282,14 +282,9 @@ static const luaL_Reg LOOP_FUNCS[] = {{"now_ms", l_now_ms},       {"now_ns", l_n
 
 int luaopen_lunette_loop(lua_State *L)
 {
-    luaL_newmetatable(L, TIMER_TYPE);     // mt
-    lua_pushcfunction(L, l_timer_cancel); // mt fn
-    lua_setfield(L, -2, "__gc");          // mt
-    lua_newtable(L);                      // mt methods
-    lua_pushcfunction(L, l_timer_cancel); // mt methods fn
-    lua_setfield(L, -2, "cancel");        // mt methods
-    lua_setfield(L, -2, "__index");       // mt
-    lua_pop(L, 1);                        //
+    static const luaL_Reg meta[] = {{"__gc", l_timer_cancel}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"cancel", l_timer_cancel}, {NULL, NULL}};
+    host_type(L, TIMER_TYPE, meta, methods);
     loop_lua__channels(L);
     loop_lua__children(L);
     luaL_newlib(L, LOOP_FUNCS); // loop

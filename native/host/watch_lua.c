@@ -255,16 +255,10 @@ static const luaL_Reg WATCH_METHODS[] = {
 
 int luaopen_lunette_watch(lua_State *L)
 {
-    luaL_newmetatable(L, WATCH_TYPE); // mt
-    luaL_newlib(L, WATCH_METHODS);    // mt methods
-    lua_setfield(L, -2, "__index");   // mt
-    lua_pushcfunction(L, l_close);    // mt fn
-    lua_setfield(L, -2, "__close");   // mt
-    lua_pushcfunction(L, l_close);    // mt fn
-    lua_setfield(L, -2, "__gc");      // mt
-    lua_pop(L, 1);                    //
-    lua_newtable(L);                  // watch
-    lua_pushcfunction(L, l_new);      // watch fn
-    lua_setfield(L, -2, "new");       // watch
+    static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
+    host_type(L, WATCH_TYPE, meta, WATCH_METHODS);
+    lua_newtable(L);             // watch
+    lua_pushcfunction(L, l_new); // watch fn
+    lua_setfield(L, -2, "new");  // watch
     return 1;
 }

@@ -153,12 +153,6 @@ int ipc_info_parse(slice payload, int command_version, ipc_info *out, err *e)
     return 0;
 }
 
-void ipc_guid_text(const uint8_t g[16], char out[37])
-{
-    (void)snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", g[3], g[2], g[1],
-                   g[0], g[5], g[4], g[7], g[6], g[8], g[9], g[10], g[11], g[12], g[13], g[14], g[15]);
-}
-
 int ipc_environment_parse(slice continuation, buf *out, err *e)
 {
     cursor c = cursor_of(continuation, 0);

@@ -149,7 +149,6 @@ typedef struct ipc_info { /* ProcessInfo; strings are UTF-8 on the heap, NULL wh
 } ipc_info;
 void ipc_info_fini(ipc_info *i);
 int ipc_info_parse(slice payload, int command_version, ipc_info *out, err *e);
-void ipc_guid_text(const uint8_t guid[16], char out[37]); /* lower case, no braces */
 /* The strings of a GetProcessEnvironment continuation, each "NAME=VALUE", UTF-8, NUL-terminated, one after the other
  * into *out. Returns their number. */
 #define IPC_ENVIRONMENT_MAX ((size_t)16 << 20)

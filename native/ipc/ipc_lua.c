@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guid.h"
 #include "base/utf.h"
-#include "host/host.h"
+#include "host/job.h"
 #include "ipc/ipc.h"
 #include "ipc/port_lua.h"
 
-#define JOB_TYPE    "lunette.ipc.job"
 #define TMPDIRS_MAX 64
 #define DUMP_MS     3600000 /* a full dump of a large process takes long */
 
@@ -17,6 +17,7 @@ int luaopen_lunette_ipc(lua_State *L);
 
 typedef enum job_op { JOB_DISCOVER, JOB_RESOLVE, JOB_INFO, JOB_PING, JOB_ENVIRONMENT, JOB_RESUME, JOB_DUMP } job_op;
 typedef struct job {
+    host_job job;
     job_op op;
     pid_t pid;
     int64_t timeout_ms;
@@ -24,9 +25,6 @@ typedef struct job {
     char *path;                     /* of a dump */
     ipc_dump_cfg dump;
     ipc_cancel cancel;
-    future *f;
-    int rc;
-    err e;
     /* results */
     ipc_endpoints list;
     ipc_endpoint ep;
@@ -35,7 +33,7 @@ typedef struct job {
     int version;
 } job;
 
-static void job_free(void *arg)
+static void job_fini(void *arg)
 {
     job *j = arg;
     for (size_t i = 0; j->tmpdirs[i]; i++)
@@ -46,62 +44,44 @@ static void job_free(void *arg)
     ipc_endpoint_fini(&j->ep);
     ipc_info_fini(&j->info);
     buf_fini(&j->text);
-    free(j);
 }
 
 /* ---- on a worker thread ------------------------------------------------------------------------------------------ */
 static int ask(job *j, const ipc_discover_cfg *cfg)
 {
     int64_t deadline = deadline_in_ms(j->timeout_ms);
-    int rc = ipc_resolve(j->pid, cfg, &j->ep, &j->e);
+    int rc = ipc_resolve(j->pid, cfg, &j->ep, &j->job.e);
     if (rc < 0) return rc;
-    if (j->op == JOB_RESUME) return ipc_resume(&j->ep, deadline, &j->cancel, &j->e);
-    if (j->op == JOB_DUMP) return ipc_dump(&j->ep, &j->dump, deadline, &j->cancel, &j->version, &j->e);
-    if (j->op == JOB_ENVIRONMENT) return ipc_environment(&j->ep, deadline, &j->cancel, &j->text, &j->e);
-    return ipc_process_info(&j->ep, deadline, &j->cancel, &j->info, &j->e);
+    if (j->op == JOB_RESUME) return ipc_resume(&j->ep, deadline, &j->cancel, &j->job.e);
+    if (j->op == JOB_DUMP) return ipc_dump(&j->ep, &j->dump, deadline, &j->cancel, &j->version, &j->job.e);
+    if (j->op == JOB_ENVIRONMENT) return ipc_environment(&j->ep, deadline, &j->cancel, &j->text, &j->job.e);
+    return ipc_process_info(&j->ep, deadline, &j->cancel, &j->info, &j->job.e);
 }
 
-static void job_work(void *arg)
+static int resolve(job *j, const ipc_discover_cfg *cfg)
+{
+    int rc = ipc_resolve(j->pid, cfg, &j->ep, &j->job.e);
+    return j->ep.cause != IPC_OK ? 0 : rc; /* seen and not reachable is an answer here */
+}
+
+static int job_work(void *arg)
 {
     job *j = arg;
     const ipc_discover_cfg cfg = {.tmpdirs = (const char *const *)j->tmpdirs, .probe_ms = j->timeout_ms};
     switch (j->op) {
-    case JOB_DISCOVER: j->rc = ipc_discover(&cfg, &j->cancel, &j->list, &j->e); break;
-    case JOB_RESOLVE:
-        j->rc = ipc_resolve(j->pid, &cfg, &j->ep, &j->e);
-        if (j->ep.cause != IPC_OK) j->rc = 0; /* seen and not reachable is an answer here */
-        break;
+    case JOB_DISCOVER: return ipc_discover(&cfg, &j->cancel, &j->list, &j->job.e);
+    case JOB_RESOLVE: return resolve(j, &cfg);
     case JOB_INFO:
     case JOB_PING:
     case JOB_RESUME:
     case JOB_DUMP:
-    case JOB_ENVIRONMENT: j->rc = ask(j, &cfg); break;
+    case JOB_ENVIRONMENT: return ask(j, &cfg);
     }
+    return 0;
 }
 
 /* ---- on the loop's thread ---------------------------------------------------------------------------------------- */
-static void job_cancel(void *owner) { ipc_cancel_fire(&((job *)owner)->cancel); }
-
-static void job_done(void *arg)
-{
-    job *j = arg;
-    future *f = j->f;
-    if (j->rc < 0) {
-        future_fail(f, &j->e);
-        job_free(j);
-    } else
-        future_resolve(f, j, job_free);
-    future_unref(f);
-}
-
-/* A box that owns a job while Lua builds tables from it, which may throw. */
-static int l_job_gc(lua_State *L)
-{
-    job **box = luaL_checkudata(L, 1, JOB_TYPE);
-    if (*box) job_free(*box);
-    *box = NULL;
-    return 0;
-}
+static void job_stop(void *p) { ipc_cancel_fire(&((job *)p)->cancel); }
 
 /* Any bytes of a target as valid UTF-8. */
 static void push_text(lua_State *L, const char *s)
@@ -124,24 +104,12 @@ static void set_text(lua_State *L, const char *key, const char *s)
     lua_setfield(L, -2, key);
 }
 
-static void set_int(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, (lua_Integer)v);
-    lua_setfield(L, -2, key);
-}
-
-static void set_bool(lua_State *L, const char *key, bool v)
-{
-    lua_pushboolean(L, v);
-    lua_setfield(L, -2, key);
-}
-
 static void push_info(lua_State *L, const ipc_info *i)
 {
     char guid[37];
-    ipc_guid_text(i->cookie, guid);
+    guid_text(i->cookie, guid);
     lua_createtable(L, 0, 9); // info
-    set_int(L, "processId", (int64_t)i->process_id);
+    host_set_int(L, "processId", (int64_t)i->process_id);
     set_text(L, "runtimeCookie", guid);
     lua_pushstring(L, "");
     lua_setfield(L, -2, "commandLine");
@@ -151,7 +119,7 @@ static void push_info(lua_State *L, const ipc_info *i)
     set_text(L, "entrypoint", i->entrypoint);
     set_text(L, "runtimeVersion", i->runtime_version);
     set_text(L, "rid", i->rid);
-    set_int(L, "version", i->command_version);
+    host_set_int(L, "version", i->command_version);
 }
 
 static const char *runtime_name(ipc_runtime r)
@@ -168,16 +136,16 @@ static const char *runtime_name(ipc_runtime r)
 static void push_endpoint(lua_State *L, const ipc_endpoint *ep)
 {
     lua_createtable(L, 0, 14); // ep
-    set_int(L, "pid", ep->pid);
-    set_int(L, "nspid", ep->nspid);
-    set_int(L, "start_time", (int64_t)ep->start_time);
-    set_int(L, "uid", ep->uid);
-    set_bool(L, "same_namespace", ep->same_namespace);
-    set_bool(L, "stopped", ep->stopped);
+    host_set_int(L, "pid", ep->pid);
+    host_set_int(L, "nspid", ep->nspid);
+    host_set_count(L, "start_time", ep->start_time);
+    host_set_int(L, "uid", ep->uid);
+    host_set_bool(L, "same_namespace", ep->same_namespace);
+    host_set_bool(L, "stopped", ep->stopped);
     set_text(L, "runtime", runtime_name(ep->runtime));
     if (ep->n_sockets > 0) {
         set_text(L, "path", ep->sockets[0].path);
-        set_bool(L, "router", ep->sockets[0].router);
+        host_set_bool(L, "router", ep->sockets[0].router);
     }
     set_text(L, "state", ep->cause == IPC_OK ? "ok" : "unreachable");
     if (ep->cause != IPC_OK) {
@@ -208,17 +176,12 @@ static void push_list(lua_State *L, const ipc_endpoints *l)
         push_endpoint(L, &l->items[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    if (l->dropped) set_int(L, "dropped", l->dropped);
+    if (l->dropped) host_set_int(L, "dropped", l->dropped);
 }
 
-static int push_job(lua_State *L, future *f, void *arg)
+static int push_job(lua_State *L, void *p)
 {
-    (void)arg;
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    *box = future_take(f);
-    const job *j = *box;
+    const job *j = p;
     switch (j->op) {
     case JOB_DISCOVER: push_list(L, &j->list); break;
     case JOB_RESOLVE: push_endpoint(L, &j->ep); break;
@@ -227,42 +190,25 @@ static int push_job(lua_State *L, future *f, void *arg)
     case JOB_PING: lua_pushboolean(L, 1); break;
     case JOB_ENVIRONMENT: push_environment(L, &j->text); break;
     case JOB_DUMP: lua_pushinteger(L, j->version); break;
-    } // box result
-    job_free(*box);
-    *box = NULL;
+    } // result
     return 1;
 }
 
-/* Throws. The job is in the box at the stack's top until it is handed to the loop. */
-static int l_start(lua_State *L, job **box)
+static job *l_new_job(lua_State *L, job_op op)
 {
-    job *j = *box;
-    err e = {0};
-    if (ipc_cancel_init(&j->cancel, &e) < 0) return host_push_err(L, &e);
-    j->f = future_new(host_loop(L), job_cancel, j);
-    if (!j->f) return luaL_error(L, "not enough memory");
-    future *f = future_ref(j->f);
-    if (!loop_work(host_loop(L), job_work, job_done, j)) {
-        future_unref(f);
-        future_unref(f);
-        (void)err_set(&e, ERR_NO_MEMORY, "no thread for a call to the diagnostics socket");
-        return host_push_err(L, &e);
-    }
-    *box = NULL;
-    return host_await(L, f, -1, push_job, NULL);
+    static const host_job_class calling = {.work = job_work, .push = push_job, .fini = job_fini, .stop = job_stop};
+    job *j = host_job_new(L, sizeof *j, &calling); // … box
+    j->op = op;
+    j->cancel.fd = -1;
+    j->timeout_ms = IPC_CALL_MS;
+    return j;
 }
 
-static job **l_new_job(lua_State *L, job_op op)
+static int l_start(lua_State *L, job *j)
 {
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // … box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    *box = mem_calloc(1, sizeof **box);
-    if (!*box) luaL_error(L, "not enough memory");
-    (*box)->op = op;
-    (*box)->cancel.fd = -1;
-    (*box)->timeout_ms = IPC_CALL_MS;
-    return box;
+    err e = {0};
+    if (ipc_cancel_init(&j->cancel, &e) < 0) return host_push_err(L, &e);
+    return host_job_run(L, j);
 }
 
 static int64_t check_timeout(lua_State *L, int idx, int64_t otherwise)
@@ -296,11 +242,11 @@ static int l_discover(lua_State *L)
         lua_replace(L, 1);
     }
     luaL_checktype(L, 1, LUA_TTABLE);
-    job **box = l_new_job(L, JOB_DISCOVER); // opts box
-    read_tmpdirs(L, 1, *box);
+    job *j = l_new_job(L, JOB_DISCOVER); // opts box
+    read_tmpdirs(L, 1, j);
     lua_getfield(L, 1, "timeout_ms"); // opts box ms
-    (*box)->timeout_ms = check_timeout(L, 3, IPC_PROBE_MS);
-    return l_start(L, box);
+    j->timeout_ms = check_timeout(L, 3, IPC_PROBE_MS);
+    return l_start(L, j);
 }
 
 static int l_ask(lua_State *L, job_op op)
@@ -308,10 +254,10 @@ static int l_ask(lua_State *L, job_op op)
     lua_Integer pid = luaL_checkinteger(L, 1);
     luaL_argcheck(L, pid >= 1 && pid <= INT32_MAX, 1, "a process id is between 1 and 2147483647");
     int64_t ms = check_timeout(L, 2, IPC_CALL_MS);
-    job **box = l_new_job(L, op);
-    (*box)->pid = (pid_t)pid;
-    (*box)->timeout_ms = ms;
-    return l_start(L, box);
+    job *j = l_new_job(L, op);
+    j->pid = (pid_t)pid;
+    j->timeout_ms = ms;
+    return l_start(L, j);
 }
 
 static int l_resolve(lua_State *L) { return l_ask(L, JOB_RESOLVE); }
@@ -327,8 +273,7 @@ static int l_dump(lua_State *L)
     luaL_argcheck(L, pid >= 1 && pid <= INT32_MAX, 1, "a process id is between 1 and 2147483647");
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
-    job **box = l_new_job(L, JOB_DUMP); // pid opts box
-    job *j = *box;
+    job *j = l_new_job(L, JOB_DUMP); // pid opts box
     j->pid = (pid_t)pid;
     lua_getfield(L, 2, "path"); // pid opts box path
     j->path = slice_dup(slice_str(luaL_checkstring(L, -1)));
@@ -341,7 +286,7 @@ static int l_dump(lua_State *L)
     lua_getfield(L, 2, "timeout_ms"); // … ms
     j->timeout_ms = check_timeout(L, lua_gettop(L), DUMP_MS);
     lua_settop(L, 3); // pid opts box
-    return l_start(L, box);
+    return l_start(L, j);
 }
 
 int luaopen_lunette_ipc(lua_State *L)
@@ -356,11 +301,6 @@ int luaopen_lunette_ipc(lua_State *L)
         {"dump", l_dump},
         {NULL, NULL},
     };
-    if (luaL_newmetatable(L, JOB_TYPE)) { // meta
-        lua_pushcfunction(L, l_job_gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_pop(L, 1);
     luaL_newlib(L, functions); // ipc
     port_lua__register(L);
     return 1;

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-#include "host/host.h"
+#include "base/guid.h"
+#include "host/job.h"
 #include "ipc/ipc_internal.h"
 #include "ipc/port.h"
 
@@ -13,46 +14,32 @@
 
 typedef enum ask { ASK_FIRST, ASK_RESUMED } ask;
 typedef struct wait_job {
+    host_job job;
     ask what;
     ipc_port *port; /* a reference */
     int64_t deadline_ns;
     ipc_cancel cancel;
-    future *f;
     ipc_port_runtime runtime;
-    int rc;
-    err e;
 } wait_job;
 
-static void job_free(void *arg)
+static void job_fini(void *arg)
 {
     wait_job *j = arg;
     ipc_cancel_fini(&j->cancel);
     ipc__port_unref(j->port);
-    free(j);
 }
 
-static void job_work(void *arg)
+static int job_work(void *arg)
 {
     wait_job *j = arg;
     switch (j->what) {
-    case ASK_FIRST: j->rc = ipc_port_wait(j->port, j->deadline_ns, &j->cancel, &j->runtime, &j->e); break;
-    case ASK_RESUMED: j->rc = ipc_port_wait_resumed(j->port, j->deadline_ns, &j->cancel, &j->e); break;
+    case ASK_FIRST: return ipc_port_wait(j->port, j->deadline_ns, &j->cancel, &j->runtime, &j->job.e);
+    case ASK_RESUMED: return ipc_port_wait_resumed(j->port, j->deadline_ns, &j->cancel, &j->job.e);
     }
+    return 0;
 }
 
-static void job_cancel(void *owner) { ipc_cancel_fire(&((wait_job *)owner)->cancel); }
-
-static void job_done(void *arg)
-{
-    wait_job *j = arg;
-    future *f = j->f;
-    if (j->rc < 0) {
-        future_fail(f, &j->e);
-        job_free(j);
-    } else
-        future_resolve(f, j, job_free);
-    future_unref(f);
-}
+static void job_stop(void *p) { ipc_cancel_fire(&((wait_job *)p)->cancel); }
 
 static ipc_port **check_port(lua_State *L) { return luaL_checkudata(L, 1, PORT_TYPE); }
 
@@ -66,7 +53,7 @@ static int push_closed(lua_State *L)
 static void push_runtime(lua_State *L, const ipc_port_runtime *r)
 {
     char guid[37];
-    ipc_guid_text(r->cookie, guid);
+    guid_text(r->cookie, guid);
     lua_createtable(L, 0, 5); // runtime
     lua_pushinteger(L, r->pid);
     lua_setfield(L, -2, "pid");
@@ -80,13 +67,13 @@ static void push_runtime(lua_State *L, const ipc_port_runtime *r)
     lua_setfield(L, -2, "gone");
 }
 
-static int push_first(lua_State *L, future *f, void *arg)
+static int push_waited(lua_State *L, void *p)
 {
-    (void)arg;
-    wait_job *j = future_take(f);
-    ipc_port_runtime r = j->runtime;
-    job_free(j);
-    push_runtime(L, &r);
+    const wait_job *j = p;
+    if (j->what == ASK_FIRST)
+        push_runtime(L, &j->runtime);
+    else
+        lua_pushboolean(L, 1);
     return 1;
 }
 
@@ -96,20 +83,14 @@ static int l_wait_for(lua_State *L, ask what)
     lua_Integer ms = luaL_checkinteger(L, 2);
     luaL_argcheck(L, ms > 0 && ms <= 86400000, 2, "a time-out is 1 to 86400000 ms");
     if (!*box) return push_closed(L);
+    static const host_job_class waiting = {.work = job_work, .push = push_waited, .fini = job_fini, .stop = job_stop};
     err e = {0};
-    wait_job *j = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
-    *j = (wait_job){.what = what, .port = ipc__port_ref(*box), .deadline_ns = deadline_in_ms(ms), .cancel = {-1}};
-    int rc = ipc_cancel_init(&j->cancel, &e);
-    j->f = rc == 0 ? future_new(host_loop(L), job_cancel, j) : NULL;
-    future *f = j->f ? future_ref(j->f) : NULL;
-    if (rc == 0 && (!f || !loop_work(host_loop(L), job_work, job_done, j)))
-        rc = err_set(&e, ERR_NO_MEMORY, "no thread to wait for a runtime");
-    if (rc == 0) return host_await(L, f, -1, what == ASK_FIRST ? push_first : NULL, NULL);
-    future_unref(f);
-    future_unref(j->f);
-    job_free(j);
-    return host_push_err(L, &e);
+    wait_job *j = host_job_new(L, sizeof *j, &waiting);
+    j->what = what;
+    j->port = ipc__port_ref(*box);
+    j->deadline_ns = deadline_in_ms(ms);
+    j->cancel.fd = -1;
+    return ipc_cancel_init(&j->cancel, &e) < 0 ? host_push_err(L, &e) : host_job_run(L, j);
 }
 
 static int l_wait(lua_State *L) { return l_wait_for(L, ASK_FIRST); }

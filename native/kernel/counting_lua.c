@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/host.h"
+#include "host/job.h"
 #include "kernel/counting.h"
 #include "kernel/proc_push_lua.h"
 
@@ -17,13 +17,11 @@ typedef struct shared {
 } shared;
 
 typedef struct job {
+    host_job job;
     loop *l;
-    int pid;   /* opening; 0: reading */
+    int pid;   /* to open */
     shared *s; /* a reference */
     kn_counts counts;
-    int rc;
-    err e;
-    future *f;
 } job;
 
 typedef struct counting_ud {
@@ -33,90 +31,61 @@ typedef struct counting_ud {
 } counting_ud;
 
 static void close_work(void *c) { kn_counting_close(c); }
-static void close_done(void *c) { (void)c; }
 
 static void unref(loop *l, shared *s)
 {
     if (!s || --s->refs) return;
-    if (s->c && !loop_work(l, close_work, close_done, s->c)) kn_counting_close(s->c);
+    if (s->c) loop_do(l, close_work, s->c);
     free(s);
 }
 
-static void job_free(void *p)
+static void job_fini(void *p)
 {
     job *j = p;
     unref(j->l, j->s);
-    free(j);
 }
 
-static void job_work(void *p)
+/* A job with a reference of what is shared; throws. */
+static job *job_new(lua_State *L, const host_job_class *ops, shared *s)
 {
-    job *j = p;
-    j->rc = j->pid ? kn_counting_open(j->pid, &j->s->c, &j->e) : kn_counting_read(j->s->c, &j->counts, &j->e);
-}
-
-static void job_done(void *p)
-{
-    job *j = p;
-    future *f = j->f;
-    j->f = NULL;
-    future_resolve(f, j, job_free);
-    future_unref(f);
-}
-
-/* A job with a reference of what is shared; NULL: no memory. */
-static job *job_new(lua_State *L, shared *s)
-{
-    job *j = s ? mem_calloc(1, sizeof *j) : NULL;
-    if (!j) return NULL;
+    job *j = host_job_new(L, sizeof *j, ops); // … box
     j->l = host_loop(L);
-    j->s = s;
-    s->refs++;
+    j->s = s ? s : mem_calloc(1, sizeof *s);
+    if (!j->s) {
+        luaL_error(L, "not enough memory");
+        return NULL;
+    }
+    j->s->refs++;
     return j;
 }
 
-/* Takes the job, also when it throws. */
-static int run(lua_State *L, job *j, host_push_fn push)
+static int open_work(void *p)
 {
-    future *f = future_new(j->l, NULL, NULL);
-    if (f) j->f = future_ref(f);
-    if (!f || !loop_work(j->l, job_work, job_done, j)) {
-        future_unref(j->f);
-        future_unref(f);
-        job_free(j);
-        return luaL_error(L, "not enough memory");
-    }
-    return host_await(L, f, -1, push, NULL);
+    job *j = p;
+    return kn_counting_open(j->pid, &j->s->c, &j->job.e);
 }
 
-static int push_opened(lua_State *L, future *f, void *arg)
+static int push_opened(lua_State *L, void *p)
 {
-    (void)arg;
+    job *j = p;
     counting_ud *u = lua_newuserdatauv(L, sizeof *u, 0); // counting
-    *u = (counting_ud){.l = host_loop(L)};
+    *u = (counting_ud){.l = j->l};
     luaL_setmetatable(L, COUNTING_TYPE);
-    job *j = future_take(f);
-    err e = j->e;
-    int rc = j->rc;
     u->s = j->s;
     u->s->refs++;
-    job_free(j);
-    return rc < 0 ? host_push_err(L, &e) : 1;
+    return 1;
 }
+
+static const host_job_class OPENING = {.work = open_work, .push = push_opened, .fini = job_fini};
 
 /* counting.open(pid) */
 static int l_open(lua_State *L)
 {
     lua_Integer pid = luaL_checkinteger(L, 1);
     luaL_argcheck(L, pid > 0 && pid <= INT32_MAX, 1, "no process id");
-    shared *s = mem_calloc(1, sizeof *s);
-    job *j = job_new(L, s);
-    if (!j) {
-        free(s);
-        return luaL_error(L, "not enough memory");
-    }
+    job *j = job_new(L, &OPENING, NULL);
     j->pid = (int)pid;
-    return run(L, j, push_opened);
+    return host_job_run(L, j);
 }
 
 static void push_count(lua_State *L, const kn_count *n)
@@ -129,42 +98,49 @@ static void push_count(lua_State *L, const kn_count *n)
         lua_setfield(L, -2, "share");
         lua_pushstring(L, n->source == KN_COUNT_PERF ? "perf" : "proc");
         lua_setfield(L, -2, "source");
-        pl__set_bool(L, "user_only", n->user_only);
-        pl__set_bool(L, "at_least", n->at_least);
+        host_set_bool(L, "user_only", n->user_only);
+        host_set_bool(L, "at_least", n->at_least);
     }
     if (n->sys) {
-        pl__set_int(L, "errno", n->sys);
+        host_set_int(L, "errno", n->sys);
         pl__set_text(L, "message", strerror(n->sys));
     }
 }
 
-static int push_counts(lua_State *L, future *f, void *arg)
+static int read_work(void *p)
 {
-    (void)arg;
+    job *j = p;
+    return kn_counting_read(j->s->c, &j->counts, &j->job.e);
+}
+
+static void was_read(lua_State *L, void *p)
+{
+    (void)p;
     counting_ud *u = luaL_checkudata(L, 1, COUNTING_TYPE);
-    job *j = future_take(f);
-    kn_counts counts = j->counts;
-    err e = j->e;
-    int rc = j->rc;
-    job_free(j);
     u->busy = false;
-    if (rc < 0) return host_push_err(L, &e);
+}
+
+static int push_counts(lua_State *L, void *p)
+{
+    const kn_counts *counts = &((const job *)p)->counts;
     lua_createtable(L, 0, KN_METRIC_COUNT); // metrics
     for (int m = 0; m < KN_METRIC_COUNT; m++) {
-        push_count(L, &counts.by[m]);                      // metrics count
+        push_count(L, &counts->by[m]);                     // metrics count
         lua_setfield(L, -2, kn_metric_name((kn_metric)m)); // metrics
     }
     lua_createtable(L, 0, 6); // metrics t
     lua_insert(L, -2);        // t metrics
     lua_setfield(L, -2, "metrics");
-    lua_pushnumber(L, (double)counts.elapsed_ns / 1e6);
+    lua_pushnumber(L, (double)counts->elapsed_ns / 1e6);
     lua_setfield(L, -2, "elapsed_ms");
-    pl__set_int(L, "threads", counts.threads);
-    pl__set_int(L, "uncounted", counts.uncounted);
-    pl__set_int(L, "raced", counts.raced);
-    pl__set_int(L, "ended", counts.ended);
+    host_set_int(L, "threads", counts->threads);
+    host_set_int(L, "uncounted", counts->uncounted);
+    host_set_int(L, "raced", counts->raced);
+    host_set_int(L, "ended", counts->ended);
     return 1;
 }
+
+static const host_job_class READING = {.work = read_work, .push = push_counts, .fini = job_fini, .ended = was_read};
 
 /* counting:read() */
 static int l_read(lua_State *L)
@@ -172,10 +148,9 @@ static int l_read(lua_State *L)
     counting_ud *u = luaL_checkudata(L, 1, COUNTING_TYPE);
     luaL_argcheck(L, u->s, 1, "it is closed");
     luaL_argcheck(L, !u->busy, 1, "it is being read");
-    job *j = job_new(L, u->s);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = job_new(L, &READING, u->s);
     u->busy = true;
-    return run(L, j, push_counts);
+    return host_job_run(L, j);
 }
 
 static int l_close(lua_State *L)
@@ -193,11 +168,7 @@ int luaopen_lunette_counting(lua_State *L)
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"read", l_read}, {"close", l_close}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"open", l_open}, {NULL, NULL}};
-    luaL_newmetatable(L, COUNTING_TYPE); // mt
-    luaL_setfuncs(L, meta, 0);
-    luaL_newlib(L, methods); // mt methods
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
+    host_type(L, COUNTING_TYPE, meta, methods);
     luaL_newlib(L, functions);
     return 1;
 }

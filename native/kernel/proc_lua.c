@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/utf.h"
-#include "host/host.h"
+#include "host/job.h"
 #include "kernel/proc_push_lua.h"
 
 /* ---- arguments ---- */
@@ -32,12 +32,11 @@ typedef enum job_op {
     JOB_WAITS
 } job_op;
 typedef struct job {
+    host_job job;
     job_op op;
-    int pid, rc;
+    int pid;
     bool more; /* the text was cut at its cap */
-    err e;
-    future *f;
-    buf text; /* cmdline, environ: items, each with a NUL, valid UTF-8; threads: the prefixes */
+    buf text;  /* cmdline, environ: items, each with a NUL, valid UTF-8; threads: the prefixes */
     union {
         kn_rollup rollup;
         kn_fds fds;
@@ -49,14 +48,12 @@ typedef struct job {
     char root[KN_PATH_MAX];
 } job;
 
-static void job_free(void *p)
+static void job_fini(void *p)
 {
     job *j = p;
-    if (!j) return;
     buf_fini(&j->text);
     if (j->op == JOB_THREADS) kn_threads_fini(&j->u.threads);
     if (j->op == JOB_WAITS) kn_thread_waits_fini(&j->u.waits);
-    free(j);
 }
 
 static int read_items(job *j, const char *name, size_t max)
@@ -64,7 +61,7 @@ static int read_items(job *j, const char *name, size_t max)
     buf raw;
     slice item;
     buf_init(&raw, 0);
-    int rc = kn_read_pid(j->root, j->pid, name, max, &raw, &j->e);
+    int rc = kn_read_pid(j->root, j->pid, name, max, &raw, &j->job.e);
     j->more = rc > 0;
     for (slice rest = buf_view(&raw); rc >= 0 && kn_next_z(&rest, &item);) {
         utf8_sanitize(item, &j->text);
@@ -78,8 +75,8 @@ static int read_rollup(job *j)
 {
     buf raw;
     buf_init(&raw, 0);
-    int rc = kn_read_pid(j->root, j->pid, "smaps_rollup", KN_SMALL_MAX, &raw, &j->e);
-    if (rc >= 0) rc = kn_parse_rollup(buf_view(&raw), &j->u.rollup, &j->e);
+    int rc = kn_read_pid(j->root, j->pid, "smaps_rollup", KN_SMALL_MAX, &raw, &j->job.e);
+    if (rc >= 0) rc = kn_parse_rollup(buf_view(&raw), &j->u.rollup, &j->job.e);
     buf_fini(&raw);
     return rc;
 }
@@ -88,30 +85,31 @@ static int read_maps(job *j)
 {
     buf raw;
     buf_init(&raw, 0);
-    int rc = kn_read_pid(j->root, j->pid, "maps", KN_MAPS_MAX, &raw, &j->e);
+    int rc = kn_read_pid(j->root, j->pid, "maps", KN_MAPS_MAX, &raw, &j->job.e);
     j->more = rc > 0;
     if (j->more) { /* the last line may be cut */
         while (raw.n > 0 && raw.p[raw.n - 1] != '\n')
             raw.n--;
     }
-    if (rc >= 0) rc = kn_parse_maps(buf_view(&raw), &j->u.maps, &j->text, &j->e);
+    if (rc >= 0) rc = kn_parse_maps(buf_view(&raw), &j->u.maps, &j->text, &j->job.e);
     buf_fini(&raw);
     return rc;
 }
 
-static void job_work(void *p)
+static int job_work(void *p)
 {
     job *j = p;
     switch (j->op) {
-    case JOB_CMDLINE: j->rc = read_items(j, "cmdline", KN_CMDLINE_MAX); break;
-    case JOB_ENVIRON: j->rc = read_items(j, "environ", KN_ENVIRON_MAX); break;
-    case JOB_ROLLUP: j->rc = read_rollup(j); break;
-    case JOB_FDS: j->rc = kn_fds_of(j->root, j->pid, &j->u.fds, &j->e); break;
-    case JOB_CGROUP: j->rc = kn_cgroup_of(j->root, j->pid, &j->u.cgroup, &j->e); break;
-    case JOB_THREADS: j->rc = kn_threads_of(j->root, j->pid, buf_view(&j->text), &j->u.threads, &j->e); break;
-    case JOB_MAPS: j->rc = read_maps(j); break;
-    case JOB_WAITS: j->rc = kn_thread_waits_of(j->root, j->pid, &j->u.waits, &j->e); break;
+    case JOB_CMDLINE: return read_items(j, "cmdline", KN_CMDLINE_MAX);
+    case JOB_ENVIRON: return read_items(j, "environ", KN_ENVIRON_MAX);
+    case JOB_ROLLUP: return read_rollup(j);
+    case JOB_FDS: return kn_fds_of(j->root, j->pid, &j->u.fds, &j->job.e);
+    case JOB_CGROUP: return kn_cgroup_of(j->root, j->pid, &j->u.cgroup, &j->job.e);
+    case JOB_THREADS: return kn_threads_of(j->root, j->pid, buf_view(&j->text), &j->u.threads, &j->job.e);
+    case JOB_MAPS: return read_maps(j);
+    case JOB_WAITS: return kn_thread_waits_of(j->root, j->pid, &j->u.waits, &j->job.e);
     }
+    return 0;
 }
 
 static void push_items(lua_State *L, const job *j)
@@ -122,7 +120,7 @@ static void push_items(lua_State *L, const job *j)
         lua_pushlstring(L, (const char *)item.p, item.n);
         lua_rawseti(L, -2, i);
     }
-    if (j->more) pl__set_bool(L, "truncated", true);
+    if (j->more) host_set_bool(L, "truncated", true);
 }
 
 /* Each file once, in the order of addresses. */
@@ -130,8 +128,8 @@ static void push_maps(lua_State *L, const job *j)
 {
     slice rest = buf_view(&j->text), item;
     lua_createtable(L, 0, 4); // maps
-    pl__set_int(L, "readable_bytes", (int64_t)j->u.maps.readable_bytes);
-    pl__set_int(L, "writable_bytes", (int64_t)j->u.maps.writable_bytes);
+    host_set_count(L, "readable_bytes", j->u.maps.readable_bytes);
+    host_set_count(L, "writable_bytes", j->u.maps.writable_bytes);
     lua_newtable(L); // maps files
     lua_newtable(L); // maps files seen
     for (lua_Integer n = 0; kn_next_z(&rest, &item);) {
@@ -148,12 +146,12 @@ static void push_maps(lua_State *L, const job *j)
     }
     lua_pop(L, 1);                // maps files
     lua_setfield(L, -2, "files"); // maps
-    if (j->more) pl__set_bool(L, "truncated", true);
+    if (j->more) host_set_bool(L, "truncated", true);
 }
 
-static int push_job(lua_State *L, const job *j)
+static int push_job(lua_State *L, void *p)
 {
-    if (j->rc < 0) return host_push_err(L, &j->e);
+    const job *j = p;
     switch (j->op) {
     case JOB_CMDLINE:
     case JOB_ENVIRON: push_items(L, j); break;
@@ -167,55 +165,13 @@ static int push_job(lua_State *L, const job *j)
     return 1;
 }
 
-/* A userdata that owns a job while its results are pushed, since pushing may throw. */
-#define JOB_TYPE "lunette.proc.job"
-static int l_job_gc(lua_State *L)
-{
-    job **box = luaL_checkudata(L, 1, JOB_TYPE);
-    job_free(*box);
-    *box = NULL;
-    return 0;
-}
-
-static job **push_box(lua_State *L)
-{
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    return box;
-}
-
-static int push_boxed(lua_State *L, job **box)
-{
-    int n = push_job(L, *box); // box results…
-    job_free(*box);
-    *box = NULL;
-    return n;
-}
-
-static int push_future(lua_State *L, future *f, void *arg)
-{
-    (void)arg;
-    job **box = push_box(L); // box
-    *box = future_take(f);
-    return push_boxed(L, box);
-}
-
-static void job_done(void *p)
-{
-    job *j = p;
-    future *f = j->f;
-    j->f = NULL;
-    future_resolve(f, j, job_free); /* frees the job at once when nobody waits any more */
-    future_unref(f);
-}
+static const host_job_class READING = {.work = job_work, .push = push_job, .fini = job_fini};
 
 static job *job_new(lua_State *L, job_op op, int pid)
 {
     size_t n;
     const char *root = lua_tolstring(L, lua_upvalueindex(1), &n);
-    job *j = mem_calloc(1, sizeof *j);
-    if (!j) return NULL;
+    job *j = host_job_new(L, sizeof *j, &READING); // … box
     j->op = op;
     j->pid = pid;
     memcpy(j->root, root, n + 1); /* l_at has checked that it fits */
@@ -223,34 +179,7 @@ static job *job_new(lua_State *L, job_op op, int pid)
     return j;
 }
 
-/* Has the job on the stack's top done: on a worker thread while the task waits, or at once outside of one. */
-static int run_box(lua_State *L, job **box)
-{
-    if (!task_current(L)) {
-        job_work(*box);
-        return push_boxed(L, box);
-    }
-    job *j = *box;
-    future *f = future_new(host_loop(L), NULL, NULL); /* no cancel hook: the work is short, its result is thrown away */
-    if (!f) return luaL_error(L, "not enough memory");
-    j->f = future_ref(f);
-    *box = NULL; /* the job is the worker's now */
-    if (!loop_work(host_loop(L), job_work, job_done, j)) {
-        *box = j;
-        future_unref(j->f);
-        future_unref(f);
-        return luaL_error(L, "not enough memory");
-    }
-    return host_await(L, f, -1, push_future, NULL);
-}
-
-static int run(lua_State *L, job_op op, int pid)
-{
-    job **box = push_box(L); // box
-    *box = job_new(L, op, pid);
-    if (!*box) return luaL_error(L, "not enough memory");
-    return run_box(L, box);
-}
+static int run(lua_State *L, job_op op, int pid) { return host_job_run_anywhere(L, job_new(L, op, pid)); }
 
 static int l_cmdline(lua_State *L) { return run(L, JOB_CMDLINE, check_pid(L, 1)); }
 static int l_environ(lua_State *L) { return run(L, JOB_ENVIRON, check_pid(L, 1)); }
@@ -278,20 +207,18 @@ static int l_thread_cpu(lua_State *L)
 {
     int pid = check_pid(L, 1);
     if (!lua_isnoneornil(L, 2) && lua_type(L, 2) != LUA_TSTRING) luaL_checktype(L, 2, LUA_TTABLE);
-    lua_settop(L, 2);        /* without names the box would be taken for them */
-    job **box = push_box(L); // box
-    *box = job_new(L, JOB_THREADS, pid);
-    if (!*box) return luaL_error(L, "not enough memory");
-    if (!lua_isnoneornil(L, 2)) take_prefixes(L, &(*box)->text);
-    if ((*box)->text.failed) return luaL_error(L, "not enough memory");
-    return run_box(L, box);
+    lua_settop(L, 2); /* without names the box would be taken for them */
+    job *j = job_new(L, JOB_THREADS, pid);
+    if (!lua_isnoneornil(L, 2)) take_prefixes(L, &j->text);
+    if (j->text.failed) return luaL_error(L, "not enough memory");
+    return host_job_run_anywhere(L, j);
 }
 
 static int l_own_cpu(lua_State *L)
 {
     lua_createtable(L, 0, 2); // t
-    pl__set_int(L, "process_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
-    pl__set_int(L, "thread_ns", clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    host_set_int(L, "process_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+    host_set_int(L, "thread_ns", clock_ns(CLOCK_THREAD_CPUTIME_ID));
     return 1;
 }
 
@@ -303,18 +230,18 @@ static int l_stat(lua_State *L)
     if (kn_stat_of(root_of(L), check_pid(L, 1), &s, &e) < 0) return host_push_err(L, &e);
     const char state[2] = {s.state, 0};
     lua_createtable(L, 0, 12); // t
-    pl__set_int(L, "pid", s.pid);
-    pl__set_int(L, "ppid", s.ppid);
+    host_set_int(L, "pid", s.pid);
+    host_set_int(L, "ppid", s.ppid);
     pl__set_text(L, "state", state);
     pl__set_text(L, "comm", s.comm);
-    pl__set_int(L, "minor_faults", (int64_t)s.minflt);
-    pl__set_int(L, "major_faults", (int64_t)s.majflt);
-    pl__set_int(L, "user_ticks", (int64_t)s.utime);
-    pl__set_int(L, "system_ticks", (int64_t)s.stime);
-    pl__set_int(L, "threads", (int64_t)s.threads);
-    pl__set_int(L, "start_time", (int64_t)s.start_time);
-    pl__set_int(L, "vsize_bytes", (int64_t)s.vsize);
-    pl__set_int(L, "rss_bytes", s.rss_pages > INT64_MAX >> 16 ? INT64_MAX : s.rss_pages * sysconf(_SC_PAGESIZE));
+    host_set_count(L, "minor_faults", s.minflt);
+    host_set_count(L, "major_faults", s.majflt);
+    host_set_count(L, "user_ticks", s.utime);
+    host_set_count(L, "system_ticks", s.stime);
+    host_set_count(L, "threads", s.threads);
+    host_set_count(L, "start_time", s.start_time);
+    host_set_count(L, "vsize_bytes", s.vsize);
+    host_set_int(L, "rss_bytes", s.rss_pages > INT64_MAX >> 16 ? INT64_MAX : s.rss_pages * sysconf(_SC_PAGESIZE));
     return 1;
 }
 
@@ -329,12 +256,12 @@ static int l_status(lua_State *L)
     lua_createtable(L, 0, 18); // t
     pl__set_text(L, "name", s.name);
     pl__set_text(L, "state", state);
-    pl__set_int(L, "uid", s.uid);
-    pl__set_int(L, "euid", s.euid);
-    pl__set_int(L, "gid", s.gid);
-    pl__set_int(L, "nspid", s.nspid);
-    pl__set_int(L, "pid_namespaces", s.n_nspid);
-    pl__set_int(L, "tracer_pid", s.tracer_pid);
+    host_set_int(L, "uid", s.uid);
+    host_set_int(L, "euid", s.euid);
+    host_set_int(L, "gid", s.gid);
+    host_set_int(L, "nspid", s.nspid);
+    host_set_int(L, "pid_namespaces", s.n_nspid);
+    host_set_int(L, "tracer_pid", s.tracer_pid);
     pl__set_num(L, "threads", s.threads);
     pl__set_num(L, "rss_bytes", s.rss_bytes);
     pl__set_num(L, "anon_bytes", s.anon_bytes);
@@ -412,7 +339,7 @@ static int l_pids(lua_State *L)
         lua_pushinteger(L, pids[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    pl__set_int(L, "dropped", (int64_t)dropped);
+    host_set_count(L, "dropped", dropped);
     return 1;
 }
 
@@ -429,7 +356,7 @@ static void set_capabilities(lua_State *L, uint64_t mask)
                 {KN_CAP_BPF, "bpf"}};
     lua_createtable(L, 0, 6); // t caps
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
-        pl__set_bool(L, caps[i].name, mask >> caps[i].bit & 1);
+        host_set_bool(L, caps[i].name, mask >> caps[i].bit & 1);
     lua_setfield(L, -2, "capabilities"); // t
 }
 
@@ -438,8 +365,8 @@ static int l_host(lua_State *L)
     kn_host h;
     kn_host_of(root_of(L), luaL_optstring(L, 1, getenv("PATH")), &h);
     lua_createtable(L, 0, 16); // t
-    pl__set_int(L, "uid", h.uid);
-    pl__set_bool(L, "user_namespace", h.user_namespace);
+    host_set_int(L, "uid", h.uid);
+    host_set_bool(L, "user_namespace", h.user_namespace);
     pl__set_num(L, "seccomp", h.seccomp);
     pl__set_num(L, "no_new_privs", h.no_new_privs);
     pl__set_num(L, "ptrace_scope", h.ptrace_scope);
@@ -448,8 +375,8 @@ static int l_host(lua_State *L)
     pl__set_text(L, "release", h.release);
     pl__set_text(L, "perf", h.perf);
     pl__set_text(L, "tracefs", h.tracefs);
-    pl__set_bool(L, "psi", h.psi);
-    pl__set_bool(L, "uprobe_events_writable", h.uprobe_events_writable);
+    host_set_bool(L, "psi", h.psi);
+    host_set_bool(L, "uprobe_events_writable", h.uprobe_events_writable);
     if (!h.has_caps) return 1;
     pl__set_mask(L, "cap_eff", h.cap_eff);
     set_capabilities(L, h.cap_eff);
@@ -459,9 +386,9 @@ static int l_host(lua_State *L)
 static void set_probe(lua_State *L, const char *key, int sys)
 {
     lua_createtable(L, 0, 3); // t probe
-    pl__set_bool(L, "ok", sys == 0);
+    host_set_bool(L, "ok", sys == 0);
     if (sys) {
-        pl__set_int(L, "errno", sys);
+        host_set_int(L, "errno", sys);
         pl__set_text(L, "message", strerror(sys));
     }
     lua_setfield(L, -2, key); // t
@@ -498,9 +425,9 @@ static int l_clock(lua_State *L)
     buf_fini(&b);
     lua_createtable(L, 0, 4); // t
     pl__set_num(L, "boot_unix_s", boot);
-    pl__set_int(L, "ticks_per_s", sysconf(_SC_CLK_TCK));
-    pl__set_int(L, "page_bytes", sysconf(_SC_PAGESIZE));
-    pl__set_int(L, "uptime_ms", clock_ns(CLOCK_BOOTTIME) / 1000000);
+    host_set_int(L, "ticks_per_s", sysconf(_SC_CLK_TCK));
+    host_set_int(L, "page_bytes", sysconf(_SC_PAGESIZE));
+    host_set_int(L, "uptime_ms", clock_ns(CLOCK_BOOTTIME) / 1000000);
     return 1;
 }
 
@@ -543,10 +470,6 @@ static int l_at(lua_State *L)
 int luaopen_lunette_proc(lua_State *L);
 int luaopen_lunette_proc(lua_State *L)
 {
-    luaL_newmetatable(L, JOB_TYPE); // mt
-    lua_pushcfunction(L, l_job_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pop(L, 1);
     pl__watch_type(L);
     luaL_newlibtable(L, functions); // lib
     lua_pushliteral(L, "");         // lib root

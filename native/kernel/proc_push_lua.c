@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/utf.h"
+#include "host/host.h"
 
 /* Text of the kernel as valid UTF-8; s is at most KN_PATH_MAX bytes. The buffer is on the stack, since pushing may
  * throw. */
@@ -24,27 +25,15 @@ void pl__set_text(lua_State *L, const char *key, const char *s)
     lua_setfield(L, -2, key);
 }
 
-void pl__set_int(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, (lua_Integer)v);
-    lua_setfield(L, -2, key);
-}
-
 void pl__set_num(lua_State *L, const char *key, kn_num v)
 {
-    if (v.known) pl__set_int(L, key, v.v);
+    if (v.known) host_set_int(L, key, v.v);
 }
 
 static void set_frac(lua_State *L, const char *key, kn_frac v)
 {
     if (!v.known) return;
     lua_pushnumber(L, v.v);
-    lua_setfield(L, -2, key);
-}
-
-void pl__set_bool(lua_State *L, const char *key, bool v)
-{
-    lua_pushboolean(L, v);
     lua_setfield(L, -2, key);
 }
 
@@ -96,18 +85,18 @@ void pl__push_fds(lua_State *L, const kn_fds *f)
 {
     static const char *const names[KN_FD_CLASSES] = {"sockets", "regular", "pipes", "eventfds", "other"};
     lua_createtable(L, 0, 9); // t
-    pl__set_int(L, "count", f->count);
+    host_set_int(L, "count", f->count);
     for (int i = 0; i < KN_FD_CLASSES; i++)
-        pl__set_int(L, names[i], f->by_class[i]);
-    pl__set_int(L, "unclassified", f->unclassified);
+        host_set_int(L, names[i], f->by_class[i]);
+    host_set_int(L, "unclassified", f->unclassified);
     set_notes(L, &f->notes);
     if (!f->has_tcp) return;
     lua_createtable(L, 0, 5); // t tcp
-    pl__set_int(L, "established", f->tcp.established);
-    pl__set_int(L, "time_wait", f->tcp.time_wait);
-    pl__set_int(L, "close_wait", f->tcp.close_wait);
-    pl__set_int(L, "listen", f->tcp.listen);
-    pl__set_int(L, "other", f->tcp.other);
+    host_set_int(L, "established", f->tcp.established);
+    host_set_int(L, "time_wait", f->tcp.time_wait);
+    host_set_int(L, "close_wait", f->tcp.close_wait);
+    host_set_int(L, "listen", f->tcp.listen);
+    host_set_int(L, "other", f->tcp.other);
     lua_setfield(L, -2, "tcp"); // t
 }
 
@@ -116,14 +105,14 @@ void pl__push_threads(lua_State *L, const kn_threads *t)
     lua_createtable(L, (int)t->n, 1); // list
     for (size_t i = 0; i < t->n; i++) {
         lua_createtable(L, 0, 5); // list row
-        pl__set_int(L, "tid", t->rows[i].tid);
+        host_set_int(L, "tid", t->rows[i].tid);
         pl__set_text(L, "name", t->rows[i].name);
-        pl__set_int(L, "start_time", (int64_t)t->rows[i].start_time);
-        pl__set_int(L, "cpu_ns", (int64_t)t->rows[i].cpu_ns);
-        pl__set_bool(L, "precise", t->rows[i].precise);
+        host_set_count(L, "start_time", t->rows[i].start_time);
+        host_set_count(L, "cpu_ns", t->rows[i].cpu_ns);
+        host_set_bool(L, "precise", t->rows[i].precise);
         lua_rawseti(L, -2, (lua_Integer)i + 1); // list
     }
-    pl__set_int(L, "dropped", t->dropped);
+    host_set_int(L, "dropped", t->dropped);
 }
 
 static void set_psi(lua_State *L, const char *key, const kn_psi *p)
@@ -168,8 +157,8 @@ void pl__push_cgroup(lua_State *L, const kn_cgroup *g)
     lua_createtable(L, 0, 12); // t
     lua_pushstring(L, versions[g->version]);
     lua_setfield(L, -2, "version");
-    pl__set_bool(L, "hybrid", g->hybrid);
-    pl__set_bool(L, "in_container", g->in_container);
+    host_set_bool(L, "hybrid", g->hybrid);
+    host_set_bool(L, "in_container", g->in_container);
     pl__set_text(L, "path", g->path);
     pl__set_num(L, "oom_score", g->oom_score);
     set_notes(L, &g->notes);
@@ -181,9 +170,9 @@ void pl__push_cgroup(lua_State *L, const kn_cgroup *g)
         pl__set_num(L, "max", g->pids_max);
         lua_setfield(L, -2, "pids"); // t
     }
-    pl__set_bool(L, "psi", g->has_psi);
+    host_set_bool(L, "psi", g->has_psi);
     if (!g->has_psi) return;
-    pl__set_bool(L, "psi_is_host", g->psi_is_host);
+    host_set_bool(L, "psi_is_host", g->psi_is_host);
     set_psi(L, "cpu_pressure", &g->cpu_psi);
     set_psi(L, "memory_pressure", &g->mem_psi);
     set_psi(L, "io_pressure", &g->io_psi);
@@ -195,13 +184,13 @@ void pl__push_waits(lua_State *L, const kn_thread_waits *w)
     for (size_t i = 0; i < w->n; i++) {
         const kn_thread_wait *t = &w->rows[i];
         lua_createtable(L, 0, 6); // list row
-        pl__set_int(L, "tid", t->tid);
+        host_set_int(L, "tid", t->tid);
         pl__set_text(L, "name", t->name);
         lua_pushlstring(L, &t->state, 1); // list row state
         lua_setfield(L, -2, "state");     // list row
         if (t->wchan[0]) pl__set_text(L, "wchan", t->wchan);
         if (t->has_syscall) {
-            pl__set_int(L, "syscall", t->syscall);
+            host_set_int(L, "syscall", t->syscall);
             lua_createtable(L, KN_SYSCALL_ARGS, 0); // list row args
             for (int k = 0; k < KN_SYSCALL_ARGS; k++) {
                 lua_pushinteger(L, (lua_Integer)t->args[k]); // list row args arg
@@ -211,5 +200,5 @@ void pl__push_waits(lua_State *L, const kn_thread_waits *w)
         }
         lua_rawseti(L, -2, (lua_Integer)i + 1); // list
     }
-    if (w->dropped) pl__set_int(L, "dropped", (int64_t)w->dropped);
+    if (w->dropped) host_set_count(L, "dropped", w->dropped);
 }

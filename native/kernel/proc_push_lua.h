@@ -11,9 +11,7 @@
 /* Text of the kernel, at most KN_PATH_MAX bytes, as valid UTF-8. set_text leaves out an empty one. */
 void pl__push_text(lua_State *L, const char *s);
 void pl__set_text(lua_State *L, const char *key, const char *s);
-void pl__set_int(lua_State *L, const char *key, int64_t v);
 void pl__set_num(lua_State *L, const char *key, kn_num v);
-void pl__set_bool(lua_State *L, const char *key, bool v);
 /* "0x…", since a mask can pass 2^53. */
 void pl__set_mask(lua_State *L, const char *key, uint64_t v);
 /* A number, or "unlimited". */

@@ -20,11 +20,11 @@ static int l_ended(lua_State *L)
     lua_createtable(L, 0, 2); // t
     if (!x.known) return 1;
     if (x.signal == 0) {
-        pl__set_int(L, "code", x.code);
+        host_set_int(L, "code", x.code);
         return 1;
     }
-    pl__set_int(L, "signal", x.signal);
-    pl__set_bool(L, "core", x.core);
+    host_set_int(L, "signal", x.signal);
+    host_set_bool(L, "core", x.core);
     return 1;
 }
 

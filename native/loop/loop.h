@@ -46,12 +46,14 @@ void loop_timer_del(loop_timer *t); /* before it fired only; NULL is fine */
 bool loop_post(loop *l, loop_fn fn, void *arg);
 
 /* ---- worker threads ---------------------------------------------------------------------------------------------- */
-/* work(arg) runs on a worker thread; then done(arg) on the loop's thread. Threads are started on demand (at most
- * LOOP_WORKERS_MAX) and end after LOOP_WORKER_IDLE_MS without work. work must end by itself: give it a deadline, or a
- * cancel flag that it looks at. False: no memory or thread to be had, or loop_free began. */
+/* work(arg) runs on a worker thread; then done(arg), if there is one, on the loop's thread. Threads are started on
+ * demand (at most LOOP_WORKERS_MAX) and end after LOOP_WORKER_IDLE_MS without work. work must end by itself: give it a
+ * deadline, or a cancel flag that it looks at. False: no memory or thread to be had, or loop_free began. */
 #define LOOP_WORKERS_MAX    16
 #define LOOP_WORKER_IDLE_MS 5000
 bool loop_work(loop *l, loop_fn work, loop_fn done, void *arg);
+/* fn(arg) on a worker thread, or at once where none is to be had: for letting go of what takes a while. */
+void loop_do(loop *l, loop_fn fn, void *arg);
 unsigned loop_work_pending(const loop *l);
 
 /* ---- signals and child processes --------------------------------------------------------------------------------- */

@@ -150,6 +150,11 @@ bool loop_work(loop *l, loop_fn work, loop_fn done, void *arg)
     return accepted;
 }
 
+void loop_do(loop *l, loop_fn fn, void *arg)
+{
+    if (!loop_work(l, fn, NULL, arg)) fn(arg);
+}
+
 unsigned loop_work_pending(const loop *l) { return l->pending; }
 
 void loop__stop_workers(loop *l)

@@ -39,11 +39,11 @@ static void push_type(lua_State *L, const graph *g, uint32_t type)
 {
     graph_type t;
     graph_type_at(g, type, &t);
-    graph_lua__set(L, "type", type);
+    host_set_count(L, "type", type);
     push_slice(L, "name", t.name);
     push_slice(L, "module", t.module_name);
     push_slice(L, "module_path", t.module_path);
-    if (t.token) graph_lua__set(L, "token", t.token);
+    if (t.token) host_set_count(L, "token", t.token);
     if (t.mvid) {
         lua_pushlstring(L, (const char *)t.mvid, 16);
         lua_setfield(L, -2, "mvid");
@@ -56,9 +56,9 @@ static void push_totals(lua_State *L, const graph_box *box, uint32_t type)
     graph_type_at(box->g, type, &t);
     lua_createtable(L, 0, 8);
     push_type(L, box->g, type);
-    graph_lua__set(L, "count", t.count);
-    graph_lua__set(L, "bytes", t.bytes);
-    if (box->t) graph_lua__set(L, "retained", graph_retained_by_type(box->t, type));
+    host_set_count(L, "count", t.count);
+    host_set_count(L, "bytes", t.bytes);
+    if (box->t) host_set_count(L, "retained", graph_retained_by_type(box->t, type));
 }
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ static void bump(lua_State *L, const char *key, uint64_t n)
     lua_getfield(L, -1, key);
     n += (uint64_t)lua_tointeger(L, -1);
     lua_pop(L, 1);
-    graph_lua__set(L, key, n);
+    host_set_count(L, key, n);
 }
 
 static void add_side(lua_State *L, const graph *g, int rows, const char *count, const char *bytes)
@@ -222,11 +222,11 @@ int graph_lua__roots(lua_State *L)
         lua_createtable(L, 0, 6);
         lua_pushstring(L, graph_root_kind_name((graph_root_kind)i));
         lua_setfield(L, -2, "kind");
-        graph_lua__set(L, "count", sum[i].count);
-        graph_lua__set(L, "objects", sum[i].objects);
-        graph_lua__set(L, "bytes", sum[i].bytes);
-        graph_lua__set(L, "pinned", sum[i].pinned);
-        graph_lua__set(L, "interior", sum[i].interior);
+        host_set_count(L, "count", sum[i].count);
+        host_set_count(L, "objects", sum[i].objects);
+        host_set_count(L, "bytes", sum[i].bytes);
+        host_set_count(L, "pinned", sum[i].pinned);
+        host_set_count(L, "interior", sum[i].interior);
         lua_rawseti(L, -2, (lua_Integer)++k);
     }
     return 1;
@@ -235,8 +235,8 @@ int graph_lua__roots(lua_State *L)
 /* Into the table on top: one object. */
 static void push_object(lua_State *L, const graph *g, uint32_t node)
 {
-    graph_lua__set(L, "address", graph_address(g, node));
-    graph_lua__set(L, "size", graph_size(g, node));
+    host_set_count(L, "address", graph_address(g, node));
+    host_set_count(L, "size", graph_size(g, node));
     push_type(L, g, graph_type_of(g, node));
 }
 
@@ -254,15 +254,15 @@ int graph_lua__object(lua_State *L)
     (void)graph_targets(box->g, node, &n);
     lua_createtable(L, 0, 12);
     push_object(L, box->g, node);
-    graph_lua__set(L, "references", n);
+    host_set_count(L, "references", n);
     if (box->t && graph_dominator(box->t, node) != GRAPH_NONE) {
         uint32_t d = graph_dominator(box->t, node);
-        graph_lua__set(L, "retained", graph_retained(box->t, node));
-        graph_lua__set(L, "objects", graph_dominated(box->t, node));
-        if (d < graph_info_of(box->g)->nodes) graph_lua__set(L, "dominator", graph_address(box->g, d));
+        host_set_count(L, "retained", graph_retained(box->t, node));
+        host_set_count(L, "objects", graph_dominated(box->t, node));
+        if (d < graph_info_of(box->g)->nodes) host_set_count(L, "dominator", graph_address(box->g, d));
     }
     if (box->w && graph_distance(box->w, node) != GRAPH_NONE)
-        graph_lua__set(L, "distance", graph_distance(box->w, node));
+        host_set_count(L, "distance", graph_distance(box->w, node));
     return 1;
 }
 
@@ -272,7 +272,7 @@ static void work_top(graph_job *j)
 {
     j->rows = mem_calloc(j->n + UINT64_C(1), sizeof *j->rows);
     if (!j->rows) {
-        (void)err_set(&j->e, ERR_NO_MEMORY, "no memory for %u rows", j->n);
+        (void)err_set(&j->job.e, ERR_NO_MEMORY, "no memory for %u rows", j->n);
         return;
     }
     j->n_rows = graph_tree_top(j->t, j->node, j->type, j->rows, j->n, &j->total, &j->bytes);
@@ -284,8 +284,8 @@ static int push_top(lua_State *L, graph_job *j)
     for (uint32_t i = 0; i < j->n_rows; i++) {
         lua_createtable(L, 0, 8);
         push_object(L, j->g, j->rows[i].node);
-        graph_lua__set(L, "retained", j->rows[i].retained);
-        graph_lua__set(L, "objects", j->rows[i].objects);
+        host_set_count(L, "retained", j->rows[i].retained);
+        host_set_count(L, "objects", j->rows[i].objects);
         lua_rawseti(L, -2, i + 1);
     }
     lua_pushinteger(L, j->total);
@@ -309,7 +309,7 @@ int graph_lua__top(lua_State *L)
     j->node = under;
     j->work = work_top;
     j->push = push_top;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
 /* ---- ways -------------------------------------------------------------------------------------------------------- */
@@ -321,7 +321,7 @@ static void work_ways(graph_job *j)
     j->lengths = mem_calloc(j->n + UINT64_C(1), sizeof *j->lengths);
     j->roots = mem_calloc(j->n + UINT64_C(1), sizeof *j->roots);
     if (!j->ways || !j->lengths || !j->roots) {
-        (void)err_set(&j->e, ERR_NO_MEMORY, "no memory for %u ways", j->n);
+        (void)err_set(&j->job.e, ERR_NO_MEMORY, "no memory for %u ways", j->n);
         return;
     }
     for (uint32_t i = 0; i < j->n; i++) {
@@ -341,13 +341,13 @@ static void push_way(lua_State *L, const graph_job *j, uint32_t i)
     lua_pushstring(L, graph_root_kind_name(r.kind));
     lua_setfield(L, -2, "kind");
     push_slice(L, "root", r.name);
-    if (r.slot) graph_lua__set(L, "slot", r.slot);
-    graph_lua__set(L, "length", length);
+    if (r.slot) host_set_count(L, "slot", r.slot);
+    host_set_count(L, "length", length);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t node = j->ways[i * (size_t)j->depth + k];
         lua_createtable(L, 0, 8);
         push_object(L, j->g, node);
-        if (j->t) graph_lua__set(L, "retained", graph_retained(j->t, node));
+        if (j->t) host_set_count(L, "retained", graph_retained(j->t, node));
         lua_rawseti(L, -2, k + 1);
     }
 }
@@ -362,10 +362,11 @@ static int push_ways(lua_State *L, graph_job *j)
     return 1;
 }
 
+/* The list of types at index 3 into the job. */
 static void read_types(lua_State *L, graph_job *j, uint32_t known)
 {
     for (uint32_t i = 0; i < j->n; i++) {
-        lua_rawgeti(L, -1, i + 1);
+        lua_rawgeti(L, 3, i + 1);
         lua_Integer type = lua_tointeger(L, -1);
         lua_pop(L, 1);
         j->types[i] = type >= 0 && type < known ? (uint32_t)type : GRAPH_NONE;
@@ -379,6 +380,7 @@ int graph_lua__ways(lua_State *L)
 {
     const graph_box *box = graph_lua__check(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
     if (!box->w) return luaL_error(L, "graph:ways: analyse() first");
     uint32_t depth = (uint32_t)option(L, "depth", 8, DEPTH_MAX), node = GRAPH_NONE, n = 1;
     bool by_type = lua_getfield(L, 2, "types") == LUA_TTABLE;
@@ -397,21 +399,21 @@ int graph_lua__ways(lua_State *L)
     j->work = work_ways;
     j->push = push_ways;
     if (by_type && !(j->types = mem_calloc(n + UINT64_C(1), sizeof *j->types)))
-        (void)err_set(&j->e, ERR_NO_MEMORY, "no memory for %u ways", n);
+        (void)err_set(&j->job.e, ERR_NO_MEMORY, "no memory for %u ways", n);
     else if (by_type)
         read_types(L, j, graph_info_of(box->g)->types);
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
 /* ---- what can be reached ----------------------------------------------------------------------------------------- */
 
-static void work_reach(graph_job *j) { (void)graph_reachable(j->g, j->node, j->n, &j->reach, &j->e); }
+static void work_reach(graph_job *j) { (void)graph_reachable(j->g, j->node, j->n, &j->reach, &j->job.e); }
 
 static int push_reach(lua_State *L, graph_job *j)
 {
     lua_createtable(L, 0, 3);
-    graph_lua__set(L, "bytes", j->reach.bytes);
-    graph_lua__set(L, "objects", j->reach.objects);
+    host_set_count(L, "bytes", j->reach.bytes);
+    host_set_count(L, "objects", j->reach.objects);
     lua_pushboolean(L, j->reach.truncated);
     lua_setfield(L, -2, "truncated");
     return 1;
@@ -429,10 +431,10 @@ int graph_lua__reach(lua_State *L)
     j->n = max < 1 ? 1 : max > GRAPH_MAX_NODES ? GRAPH_MAX_NODES : (uint32_t)max;
     j->work = work_reach;
     j->push = push_reach;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
-static void work_together(graph_job *j) { (void)graph_retained_together(j->g, j->type, &j->reach, &j->e); }
+static void work_together(graph_job *j) { (void)graph_retained_together(j->g, j->type, &j->reach, &j->job.e); }
 
 /* graph:together(type): what would go with all objects of a type, as of graph:types(). */
 int graph_lua__together(lua_State *L)
@@ -444,12 +446,12 @@ int graph_lua__together(lua_State *L)
     j->type = (uint32_t)type;
     j->work = work_together;
     j->push = push_reach;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-static void work_tiles(graph_job *j) { (void)graph_tree_tiles(j->t, j->depth, j->n, &j->tiles, &j->e); }
+static void work_tiles(graph_job *j) { (void)graph_tree_tiles(j->t, j->depth, j->n, &j->tiles, &j->job.e); }
 
 static int push_tiles(lua_State *L, graph_job *j)
 {
@@ -457,12 +459,12 @@ static int push_tiles(lua_State *L, graph_job *j)
     for (uint32_t i = 0; i < j->tiles.n; i++) {
         const graph_tile *t = &j->tiles.rows[i];
         lua_createtable(L, 0, 8);
-        graph_lua__set(L, "parent", t->parent + 1);
-        graph_lua__set(L, "count", t->count);
-        graph_lua__set(L, "retained", t->retained);
-        graph_lua__set(L, "own", t->own);
+        host_set_count(L, "parent", t->parent + 1);
+        host_set_count(L, "count", t->count);
+        host_set_count(L, "retained", t->retained);
+        host_set_count(L, "own", t->own);
         if (t->type != GRAPH_NONE) push_type(L, j->g, t->type);
-        if (t->node != GRAPH_NONE) graph_lua__set(L, "address", graph_address(j->g, t->node));
+        if (t->node != GRAPH_NONE) host_set_count(L, "address", graph_address(j->g, t->node));
         lua_rawseti(L, -2, i + 1);
     }
     return 1;
@@ -481,5 +483,5 @@ int graph_lua__tiles(lua_State *L)
     j->n = least;
     j->work = work_tiles;
     j->push = push_tiles;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }

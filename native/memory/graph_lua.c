@@ -7,18 +7,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "host/host.h"
 #include "probe/tap_lua.h"
 
 #define COLLECTOR_TYPE "lunette.graph.collector"
 
 int luaopen_lunette_graph(lua_State *L);
-
-void graph_lua__set(lua_State *L, const char *key, uint64_t value)
-{
-    lua_pushinteger(L, (lua_Integer)value);
-    lua_setfield(L, -2, key);
-}
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------- */
 
@@ -63,33 +56,33 @@ static int l_info(lua_State *L)
     const graph_box *box = graph_lua__check(L, 1);
     const graph_info *i = graph_info_of(box->g);
     lua_createtable(L, 0, 16);
-    graph_lua__set(L, "objects", i->nodes);
-    graph_lua__set(L, "references", i->edges);
-    graph_lua__set(L, "types", i->types);
-    graph_lua__set(L, "roots", i->roots);
-    graph_lua__set(L, "bytes", i->bytes);
-    graph_lua__set(L, "dangling", i->dangling_edges);
-    graph_lua__set(L, "missing", i->missing_edges);
-    graph_lua__set(L, "dangling_roots", i->dangling_roots);
-    graph_lua__set(L, "duplicates", i->duplicate_nodes);
-    graph_lua__set(L, "dropped_objects", i->dropped_nodes);
-    graph_lua__set(L, "dropped_references", i->dropped_edges);
-    graph_lua__set(L, "dropped_roots", i->dropped_roots);
-    graph_lua__set(L, "unnamed_types", i->unnamed_types);
-    graph_lua__set(L, "memory", i->memory + (box->t ? graph_tree_info_of(box->t)->memory : 0));
+    host_set_count(L, "objects", i->nodes);
+    host_set_count(L, "references", i->edges);
+    host_set_count(L, "types", i->types);
+    host_set_count(L, "roots", i->roots);
+    host_set_count(L, "bytes", i->bytes);
+    host_set_count(L, "dangling", i->dangling_edges);
+    host_set_count(L, "missing", i->missing_edges);
+    host_set_count(L, "dangling_roots", i->dangling_roots);
+    host_set_count(L, "duplicates", i->duplicate_nodes);
+    host_set_count(L, "dropped_objects", i->dropped_nodes);
+    host_set_count(L, "dropped_references", i->dropped_edges);
+    host_set_count(L, "dropped_roots", i->dropped_roots);
+    host_set_count(L, "unnamed_types", i->unnamed_types);
+    host_set_count(L, "memory", i->memory + (box->t ? graph_tree_info_of(box->t)->memory : 0));
     if (box->t) {
         const graph_tree_info *t = graph_tree_info_of(box->t);
-        graph_lua__set(L, "reached", t->reached);
-        graph_lua__set(L, "reached_bytes", t->reached_bytes);
-        graph_lua__set(L, "unreached", t->unreached);
-        graph_lua__set(L, "unreached_bytes", t->unreached_bytes);
+        host_set_count(L, "reached", t->reached);
+        host_set_count(L, "reached_bytes", t->reached_bytes);
+        host_set_count(L, "unreached", t->unreached);
+        host_set_count(L, "unreached_bytes", t->unreached_bytes);
     }
     return 1;
 }
 
 /* ---- jobs -------------------------------------------------------------------------------------------------------- */
 
-static void job_free(void *arg)
+static void job_fini(void *arg)
 {
     graph_job *j = arg;
     graph_tree_unref(j->t);
@@ -104,54 +97,25 @@ static void job_free(void *arg)
     free(j->lengths);
     free(j->roots);
     free(j->tiles.rows);
-    free(j);
 }
 
-static void job_work(void *arg)
+static int job_work(void *arg)
 {
     graph_job *j = arg;
     j->work(j);
+    return j->job.e.kind == ERR_NONE ? 0 : -1;
 }
 
-static void job_done(void *arg)
+static int job_push(lua_State *L, void *arg)
 {
     graph_job *j = arg;
-    future *fu = j->future;
-    if (j->e.kind == ERR_NONE) {
-        future_resolve(fu, j, job_free);
-    } else {
-        future_fail(fu, &j->e);
-        job_free(j);
-    }
-    future_unref(fu);
-}
-
-typedef struct job_box {
-    graph_job *j;
-} job_box;
-
-static int l_job_gc(lua_State *L)
-{
-    job_box *box = luaL_checkudata(L, 1, "lunette.graph.job");
-    if (box->j) job_free(box->j);
-    box->j = NULL;
-    return 0;
-}
-
-static int push_answer(lua_State *L, future *fu, void *arg)
-{
-    (void)arg;
-    job_box *box = lua_newuserdatauv(L, sizeof *box, 0);
-    box->j = NULL;
-    luaL_setmetatable(L, "lunette.graph.job");
-    box->j = future_take(fu);
-    return box->j->push(L, box->j);
+    return j->push(L, j);
 }
 
 graph_job *graph_lua__job(lua_State *L, const graph_box *box)
 {
-    graph_job *j = mem_calloc(1, sizeof *j);
-    if (!j) luaL_error(L, "not enough memory");
+    static const host_job_class ops = {.work = job_work, .push = job_push, .fini = job_fini};
+    graph_job *j = host_job_new(L, sizeof *j, &ops);
     j->fd = -1;
     if (!box) return j;
     j->g = graph_ref(box->g);
@@ -160,25 +124,12 @@ graph_job *graph_lua__job(lua_State *L, const graph_box *box)
     return j;
 }
 
-int graph_lua__run(lua_State *L, graph_job *j)
-{
-    err e = {0};
-    j->future = future_new(host_loop(L), NULL, NULL);
-    future *fu = j->future ? future_ref(j->future) : NULL;
-    if (fu && loop_work(host_loop(L), job_work, job_done, j)) return host_await(L, fu, -1, push_answer, NULL);
-    future_unref(j->future);
-    future_unref(fu);
-    job_free(j);
-    (void)err_set(&e, ERR_NO_MEMORY, "no memory or thread to walk a heap");
-    return host_push_err(L, &e);
-}
-
 /* ---- making what is asked of ------------------------------------------------------------------------------------- */
 
 static void work_analyse(graph_job *j)
 {
-    if (!j->t) j->t = graph_tree_new(j->g, &j->e);
-    if (j->t && !j->w) j->w = graph_ways_new(j->g, &j->e);
+    if (!j->t) j->t = graph_tree_new(j->g, &j->job.e);
+    if (j->t && !j->w) j->w = graph_ways_new(j->g, &j->job.e);
 }
 
 static int push_analyse(lua_State *L, graph_job *j)
@@ -201,7 +152,7 @@ static int l_analyse(lua_State *L)
     graph_job *j = graph_lua__job(L, box);
     j->work = work_analyse;
     j->push = push_analyse;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
 /* ---- collectors -------------------------------------------------------------------------------------------------- */
@@ -247,12 +198,12 @@ static int l_progress(lua_State *L)
     lua_setfield(L, -2, "stopped");
     lua_pushboolean(L, p.ended);
     lua_setfield(L, -2, "ended");
-    graph_lua__set(L, "objects", p.objects);
-    graph_lua__set(L, "bytes", p.bytes);
+    host_set_count(L, "objects", p.objects);
+    host_set_count(L, "bytes", p.bytes);
     return 1;
 }
 
-static void work_build(graph_job *j) { j->g = gcdump_graph(j->dump, &j->quality, &j->e); }
+static void work_build(graph_job *j) { j->g = gcdump_graph(j->dump, &j->quality, &j->job.e); }
 
 static void push_graph(lua_State *L, graph_job *j)
 {
@@ -267,8 +218,8 @@ static void push_sizes(lua_State *L, const gcdump_quality *q)
     static const char *const names[] = {"gen0", "gen1", "gen2", "large", "pinned"};
     lua_createtable(L, 0, 6);
     for (int i = 0; i < 5; i++)
-        graph_lua__set(L, names[i], q->generation[i]);
-    if (q->committed) graph_lua__set(L, "committed", q->committed);
+        host_set_count(L, names[i], q->generation[i]);
+    if (q->committed) host_set_count(L, "committed", q->committed);
     lua_setfield(L, -2, "sizes");
 }
 
@@ -279,11 +230,11 @@ static int push_built(lua_State *L, graph_job *j)
     lua_createtable(L, 0, 8);
     lua_pushboolean(L, q->gc_stopped);
     lua_setfield(L, -2, "gc_stopped");
-    graph_lua__set(L, "gaps", q->gaps);
-    graph_lua__set(L, "bad", q->bad);
-    graph_lua__set(L, "no_name", q->no_name);
-    graph_lua__set(L, "other_gcs", q->other_gcs);
-    if (q->gc_ns >= 0) graph_lua__set(L, "gc_ns", (uint64_t)q->gc_ns);
+    host_set_count(L, "gaps", q->gaps);
+    host_set_count(L, "bad", q->bad);
+    host_set_count(L, "no_name", q->no_name);
+    host_set_count(L, "other_gcs", q->other_gcs);
+    if (q->gc_ns >= 0) host_set_count(L, "gc_ns", (uint64_t)q->gc_ns);
     if (q->has_sizes) push_sizes(L, q);
     return 2;
 }
@@ -308,7 +259,7 @@ static int l_build(lua_State *L)
     j->dump = gcdump_ref(x->d);
     j->work = work_build;
     j->push = push_built;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
 /* graph.collector{max_objects=, max_memory=} */
@@ -333,15 +284,15 @@ static int l_collector(lua_State *L)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static void work_read(graph_job *j) { j->g = gcdump_read_file(j->path, NULL, &j->file, &j->e); }
+static void work_read(graph_job *j) { j->g = gcdump_read_file(j->path, NULL, &j->file, &j->job.e); }
 
 static int push_read(lua_State *L, graph_job *j)
 {
     const gcdump_file_info *f = &j->file;
     push_graph(L, j);
     lua_createtable(L, 0, 8);
-    if (f->pid) graph_lua__set(L, "pid", (uint64_t)f->pid);
-    if (f->unix_ms) graph_lua__set(L, "unix_ms", (uint64_t)f->unix_ms);
+    if (f->pid) host_set_count(L, "pid", (uint64_t)f->pid);
+    if (f->unix_ms) host_set_count(L, "unix_ms", (uint64_t)f->unix_ms);
     lua_pushstring(L, f->process_name);
     lua_setfield(L, -2, "process_name");
     lua_pushstring(L, f->machine_name);
@@ -350,8 +301,8 @@ static int push_read(lua_State *L, graph_job *j)
     lua_setfield(L, -2, "tool");
     lua_pushboolean(L, f->sampled);
     lua_setfield(L, -2, "sampled");
-    graph_lua__set(L, "undefined", f->undefined);
-    graph_lua__set(L, "nodes", f->nodes);
+    host_set_count(L, "undefined", f->undefined);
+    host_set_count(L, "nodes", f->nodes);
     return 2;
 }
 
@@ -363,10 +314,10 @@ static int l_read(lua_State *L)
     j->path = slice_dup(slice_str(path));
     j->work = work_read;
     j->push = push_read;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
-static void work_open(graph_job *j) { j->g = graph_open(j->fd, &j->e); }
+static void work_open(graph_job *j) { j->g = graph_open(j->fd, &j->job.e); }
 
 static int push_opened(lua_State *L, graph_job *j)
 {
@@ -383,26 +334,13 @@ static int l_open(lua_State *L)
     j->fd = dup((int)fd);
     j->work = work_open;
     j->push = push_opened;
-    return graph_lua__run(L, j);
+    return host_job_run(L, j);
 }
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */
 
-static void make_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods)
-{
-    luaL_newmetatable(L, name); // meta
-    luaL_setfuncs(L, meta, 0);
-    if (methods) {
-        lua_newtable(L); // meta methods
-        luaL_setfuncs(L, methods, 0);
-        lua_setfield(L, -2, "__index");
-    }
-    lua_pop(L, 1);
-}
-
 int luaopen_lunette_graph(lua_State *L)
 {
-    static const luaL_Reg job_meta[] = {{"__gc", l_job_gc}, {NULL, NULL}};
     static const luaL_Reg collector_meta[] = {
         {"__gc", l_collector_close}, {"__close", l_collector_close}, {TAP_FIELD, l_collector_close}, {NULL, NULL}};
     static const luaL_Reg collector_methods[] = {
@@ -423,9 +361,8 @@ int luaopen_lunette_graph(lua_State *L)
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {
         {"collector", l_collector}, {"read_gcdump", l_read}, {"open", l_open}, {NULL, NULL}};
-    make_class(L, "lunette.graph.job", job_meta, NULL);
-    make_class(L, COLLECTOR_TYPE, collector_meta, collector_methods);
-    make_class(L, GRAPH_TYPE, meta, methods);
+    host_type(L, COLLECTOR_TYPE, collector_meta, collector_methods);
+    host_type(L, GRAPH_TYPE, meta, methods);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -5,6 +5,7 @@
 
 #include <lua.h>
 
+#include "host/job.h"
 #include "memory/dominators.h"
 #include "memory/gcdump.h"
 
@@ -25,6 +26,7 @@ graph_box *graph_lua__check(lua_State *L, int idx); /* a Lua error when it is no
  * puts the answer on the stack. */
 typedef struct graph_job graph_job;
 struct graph_job {
+    host_job job;
     void (*work)(graph_job *j);
     int (*push)(lua_State *L, graph_job *j);
     graph *g; /* references, or NULL */
@@ -46,13 +48,9 @@ struct graph_job {
     uint32_t *ways, *lengths, *roots; /* [n][depth], [n] */
     graph_reach reach;
     graph_tiles tiles;
-    err e;
-    struct future *future;
 };
-/* A job with references on what the box holds; NULL without memory (a Lua error follows). */
+/* A job with references on what the box holds, NULL for nothing; host_job_run starts it. Throws without memory. */
 graph_job *graph_lua__job(lua_State *L, const graph_box *box);
-/* Starts it and waits: `return graph_lua__run(L, j);` */
-int graph_lua__run(lua_State *L, graph_job *j);
 
 /* graph_ask_lua.c: the artifact's methods. */
 int graph_lua__types(lua_State *L);
@@ -64,8 +62,5 @@ int graph_lua__ways(lua_State *L);
 int graph_lua__reach(lua_State *L);
 int graph_lua__together(lua_State *L);
 int graph_lua__tiles(lua_State *L);
-
-/* Sets a whole number in the table on top. */
-void graph_lua__set(lua_State *L, const char *key, uint64_t value);
 
 #endif

@@ -443,11 +443,7 @@ int luaopen_lunette_memory(lua_State *L)
     lua_pushcclosure(L, l_run_index, 1); // meta index
     lua_setfield(L, -2, "__index");
     lua_pop(L, 1);
-    luaL_newmetatable(L, RESULT_TYPE); // meta
-    luaL_setfuncs(L, RESULT_META, 0);
-    luaL_newlib(L, RESULT_METHODS);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
+    host_type(L, RESULT_TYPE, RESULT_META, RESULT_METHODS);
     luaL_newlib(L, FUNCTIONS);
     return 1;
 }

@@ -162,8 +162,6 @@ uint32_t nt_decode_whole(const nt_schema *s, slice payload, nt_value *values, bo
 /* UTF-8 form of UTF-16LE bytes into out[cap]; U+FFFD for a lone surrogate; never splits a character. Returns the bytes
  * written (3 for each 2 of input are always enough). Not NUL-terminated. */
 size_t nt_utf8(slice utf16, char *out, size_t cap);
-/* "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" of 16 bytes, with its NUL, into out[37]. */
-void nt_guid_text(const uint8_t *guid, char out[37]);
 
 /* ---- building schemas (the stream's metadata and the CLR manifest do)
  * --------------------------------------------------------- */

@@ -118,9 +118,3 @@ size_t nt_utf8(slice utf16, char *out, size_t cap)
     if (units <= cap && ascii_only(utf16.p, units, out)) return units;
     return utf8_units(utf16.p, units, out, cap);
 }
-
-void nt_guid_text(const uint8_t *g, char out[37])
-{
-    snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", g[3], g[2], g[1], g[0],
-             g[5], g[4], g[7], g[6], g[8], g[9], g[10], g[11], g[12], g[13], g[14], g[15]);
-}

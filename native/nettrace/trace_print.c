@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/guid.h"
 #include "base/utf.h"
 #include "clr/clr.h"
 
@@ -143,7 +144,7 @@ static void value_json(jsonw *w, const nt_iter *it, const nt_value *v, buf *scra
             jsonw_null(w);
         break;
     case NT_GUID:
-        nt_guid_text(v->raw.p, guid);
+        guid_text(v->raw.p, guid);
         jsonw_cstr(w, guid);
         break;
     case NT_DECIMAL:
@@ -183,7 +184,7 @@ static void guid_member(jsonw *w, const char *key, const uint8_t *guid)
 {
     char text[37];
     if (!guid) return;
-    nt_guid_text(guid, text);
+    guid_text(guid, text);
     jsonw_key_lit(w, key);
     jsonw_cstr(w, text);
 }
@@ -312,7 +313,7 @@ static void value_text(buf *out, const nt_iter *it, const nt_value *v, buf *scra
         if (!filetime_text(out, v->i)) buf_printf(out, "(filetime %lld)", (long long)v->i);
         break;
     case NT_GUID:
-        nt_guid_text(v->raw.p, guid);
+        guid_text(v->raw.p, guid);
         buf_str(out, guid);
         break;
     case NT_DECIMAL:

@@ -46,12 +46,12 @@ static void set_letter(lua_State *L, const char *key, oc_state s)
 static void set_sync(lua_State *L, const oc_syncs *s)
 {
     lua_createtable(L, 0, 6); // row sync
-    pl__set_int(L, "spans", (int64_t)s->spans);
-    pl__set_int(L, "censored", (int64_t)s->censored);
-    pl__set_int(L, "locks", (int64_t)s->locks);
-    pl__set_int(L, "micros", US(s->ns));
-    pl__set_int(L, "censored_micros", US(s->censored_ns));
-    pl__set_int(L, "locks_micros", US(s->locks_ns));
+    host_set_count(L, "spans", s->spans);
+    host_set_count(L, "censored", s->censored);
+    host_set_count(L, "locks", s->locks);
+    host_set_int(L, "micros", US(s->ns));
+    host_set_int(L, "censored_micros", US(s->censored_ns));
+    host_set_int(L, "locks_micros", US(s->locks_ns));
     lua_setfield(L, -2, "sync"); // row
 }
 
@@ -63,7 +63,7 @@ static void push_frame(lua_State *L, const oc_frame *f)
     set_slice(L, "method", f->method);
     pl__set_text(L, "kind", kinds[f->kind]);
     if (f->kind != NAMING_MANAGED) return;
-    if (f->token) pl__set_int(L, "token", f->token);
+    if (f->token) host_set_int(L, "token", f->token);
     set_slice(L, "module_path", f->module_path);
     set_slice(L, "type", f->type);
     set_slice(L, "name", f->name);
@@ -85,12 +85,12 @@ static void set_calls(lua_State *L, const oc_stack_row *row)
     for (uint32_t i = 0; i < row->n_calls; i++) {
         lua_createtable(L, 0, 3); // row calls call
         set_slice(L, "name", row->calls[i].name);
-        pl__set_int(L, "count", (int64_t)row->calls[i].n);
-        pl__set_int(L, "micros", US(row->calls[i].ns));
+        host_set_count(L, "count", row->calls[i].n);
+        host_set_int(L, "micros", US(row->calls[i].ns));
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "calls");
-    pl__set_int(L, "calls_dropped", row->calls_dropped);
+    host_set_int(L, "calls_dropped", row->calls_dropped);
 }
 
 static void set_wakers(lua_State *L, const oc_stack_row *row)
@@ -101,14 +101,14 @@ static void set_wakers(lua_State *L, const oc_stack_row *row)
         const oc_woken *w = &row->wakers[i];
         lua_createtable(L, 0, 5); // row wakers waker
         pl__set_text(L, "kind", kinds[w->who.kind]);
-        if (w->who.tid) pl__set_int(L, "tid", w->who.tid);
+        if (w->who.tid) host_set_int(L, "tid", w->who.tid);
         pl__set_text(L, "name", w->who.comm);
-        pl__set_int(L, "count", (int64_t)w->n);
-        pl__set_int(L, "micros", US(w->ns));
+        host_set_count(L, "count", w->n);
+        host_set_int(L, "micros", US(w->ns));
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "wakers");
-    pl__set_int(L, "wakers_dropped", row->wakers_dropped);
+    host_set_int(L, "wakers_dropped", row->wakers_dropped);
 }
 
 static void push_stack(lua_State *L, const oc_result *r, const oc_stack_row *row, bool frames)
@@ -116,14 +116,14 @@ static void push_stack(lua_State *L, const oc_result *r, const oc_stack_row *row
     lua_createtable(L, 0, 16); // row
     push_frame(L, &r->frames[row->leaf]);
     lua_setfield(L, -2, "leaf");
-    pl__set_int(L, "micros", US(row->sum.ns));
-    pl__set_int(L, "count", (int64_t)row->sum.n);
-    pl__set_int(L, "censored", (int64_t)row->sum.censored);
-    pl__set_int(L, "censored_micros", US(row->sum.censored_ns));
-    pl__set_int(L, "delay_micros", US(row->sum.delay_ns));
-    pl__set_int(L, "longest_micros", US(row->sum.longest_ns));
-    pl__set_int(L, "threads", row->threads);
-    pl__set_int(L, "depth", row->n_frames);
+    host_set_int(L, "micros", US(row->sum.ns));
+    host_set_count(L, "count", row->sum.n);
+    host_set_count(L, "censored", row->sum.censored);
+    host_set_int(L, "censored_micros", US(row->sum.censored_ns));
+    host_set_int(L, "delay_micros", US(row->sum.delay_ns));
+    host_set_int(L, "longest_micros", US(row->sum.longest_ns));
+    host_set_int(L, "threads", row->threads);
+    host_set_int(L, "depth", row->n_frames);
     set_letter(L, "state", row->dominant);
     set_sync(L, &row->sync);
     if (!frames) return;
@@ -165,20 +165,20 @@ static int l_threads(lua_State *L)
     for (uint32_t i = 0; i < n; i++) {
         const oc_thread_row *t = &r->threads[first + i];
         lua_createtable(L, 0, 12); // rows row
-        pl__set_int(L, "tid", t->thread.tid);
+        host_set_int(L, "tid", t->thread.tid);
         pl__set_text(L, "name", t->thread.comm);
-        pl__set_int(L, "micros", US(t->thread.off_ns));
-        pl__set_int(L, "spans", (int64_t)t->thread.spans);
-        pl__set_int(L, "switches", (int64_t)t->thread.switches);
-        pl__set_int(L, "preempted", (int64_t)t->thread.preempted);
-        pl__set_int(L, "preempted_micros", US(t->thread.preempted_ns));
-        pl__set_bool(L, "ended", t->thread.ended);
+        host_set_int(L, "micros", US(t->thread.off_ns));
+        host_set_count(L, "spans", t->thread.spans);
+        host_set_count(L, "switches", t->thread.switches);
+        host_set_count(L, "preempted", t->thread.preempted);
+        host_set_int(L, "preempted_micros", US(t->thread.preempted_ns));
+        host_set_bool(L, "ended", t->thread.ended);
         if (t->thread.spans) set_letter(L, "state", t->dominant);
         set_sync(L, &t->sync);
         if (t->top >= 0) {
             push_frame(L, &r->frames[r->stacks[t->top].leaf]);
             lua_setfield(L, -2, "leaf");
-            pl__set_int(L, "stack_rank", t->top + 1);
+            host_set_int(L, "stack_rank", t->top + 1);
         }
         lua_rawseti(L, -2, i + 1);
     }
@@ -187,19 +187,19 @@ static int l_threads(lua_State *L)
 
 static void set_totals(lua_State *L, const oc_totals *t)
 {
-    pl__set_int(L, "switches", (int64_t)t->switches);
-    pl__set_int(L, "preempted", (int64_t)t->preempted);
-    pl__set_int(L, "preempted_micros", US(t->preempted_ns));
-    pl__set_int(L, "spans", (int64_t)t->spans);
-    pl__set_int(L, "micros", US(t->off_ns));
-    pl__set_int(L, "censored", (int64_t)t->censored);
-    pl__set_int(L, "censored_micros", US(t->censored_ns));
-    pl__set_int(L, "delay_micros", US(t->delay_ns));
-    pl__set_int(L, "before", (int64_t)t->before);
-    pl__set_int(L, "unpaired", (int64_t)t->unpaired);
-    pl__set_int(L, "threads_dropped", (int64_t)t->threads_dropped);
-    pl__set_int(L, "places_dropped", (int64_t)t->places_dropped);
-    pl__set_int(L, "wakes_dropped", (int64_t)t->wakes_dropped);
+    host_set_count(L, "switches", t->switches);
+    host_set_count(L, "preempted", t->preempted);
+    host_set_int(L, "preempted_micros", US(t->preempted_ns));
+    host_set_count(L, "spans", t->spans);
+    host_set_int(L, "micros", US(t->off_ns));
+    host_set_count(L, "censored", t->censored);
+    host_set_int(L, "censored_micros", US(t->censored_ns));
+    host_set_int(L, "delay_micros", US(t->delay_ns));
+    host_set_count(L, "before", t->before);
+    host_set_count(L, "unpaired", t->unpaired);
+    host_set_count(L, "threads_dropped", t->threads_dropped);
+    host_set_count(L, "places_dropped", t->places_dropped);
+    host_set_count(L, "wakes_dropped", t->wakes_dropped);
 }
 
 /* result:info() */
@@ -209,30 +209,30 @@ static int l_info(lua_State *L)
     lua_createtable(L, 0, 40); // info
     set_totals(L, &r->totals);
     set_sync(L, &r->sync);
-    pl__set_int(L, "stacks", r->n_stacks);
-    pl__set_int(L, "threads", r->n_threads);
-    pl__set_int(L, "calls_dropped", (int64_t)r->calls_dropped);
-    pl__set_int(L, "managed_named", (int64_t)r->managed_named);
-    pl__set_int(L, "unnamed", (int64_t)r->unnamed);
-    pl__set_int(L, "files_bad", r->naming.files_bad);
-    pl__set_int(L, "jit_functions", (int64_t)r->naming.jit_functions);
-    pl__set_int(L, "walked", (int64_t)r->stacks_stats.walked);
-    pl__set_int(L, "remembered", (int64_t)r->stacks_stats.remembered);
-    pl__set_int(L, "stacks_dropped", (int64_t)r->stacks_stats.dropped);
-    pl__set_int(L, "stacks_cut", (int64_t)r->stacks_stats.cut);
-    pl__set_int(L, "stacks_lost", (int64_t)r->stacks_stats.lost);
-    pl__set_int(L, "lost", (int64_t)r->lost);
-    pl__set_int(L, "samples", (int64_t)r->samples);
-    pl__set_int(L, "records", (int64_t)r->records);
-    pl__set_int(L, "late", (int64_t)r->late);
-    pl__set_int(L, "damaged", (int64_t)r->damaged);
-    pl__set_int(L, "threads_missing", r->threads_missing);
-    pl__set_int(L, "descriptors", r->fds);
-    pl__set_int(L, "standing", r->standing);
-    pl__set_bool(L, "target_ended", r->target_ended);
-    pl__set_bool(L, "wakers_of_others", r->filtered_wakers);
-    pl__set_bool(L, "kernel_names", r->kernel_names);
-    pl__set_bool(L, "syscalls_traced", r->syscalls_traced);
+    host_set_int(L, "stacks", r->n_stacks);
+    host_set_int(L, "threads", r->n_threads);
+    host_set_count(L, "calls_dropped", r->calls_dropped);
+    host_set_count(L, "managed_named", r->managed_named);
+    host_set_count(L, "unnamed", r->unnamed);
+    host_set_int(L, "files_bad", r->naming.files_bad);
+    host_set_count(L, "jit_functions", r->naming.jit_functions);
+    host_set_count(L, "walked", r->stacks_stats.walked);
+    host_set_count(L, "remembered", r->stacks_stats.remembered);
+    host_set_count(L, "stacks_dropped", r->stacks_stats.dropped);
+    host_set_count(L, "stacks_cut", r->stacks_stats.cut);
+    host_set_count(L, "stacks_lost", r->stacks_stats.lost);
+    host_set_count(L, "lost", r->lost);
+    host_set_count(L, "samples", r->samples);
+    host_set_count(L, "records", r->records);
+    host_set_count(L, "late", r->late);
+    host_set_count(L, "damaged", r->damaged);
+    host_set_int(L, "threads_missing", r->threads_missing);
+    host_set_int(L, "descriptors", r->fds);
+    host_set_int(L, "standing", r->standing);
+    host_set_bool(L, "target_ended", r->target_ended);
+    host_set_bool(L, "wakers_of_others", r->filtered_wakers);
+    host_set_bool(L, "kernel_names", r->kernel_names);
+    host_set_bool(L, "syscalls_traced", r->syscalls_traced);
     lua_pushnumber(L, (double)r->build_ns / 1e6);
     lua_setfield(L, -2, "build_ms");
     lua_pushnumber(L, (double)(r->end_ns - r->begin_ns) / 1e6);
@@ -245,9 +245,5 @@ void offcpu_lua__types(lua_State *L)
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
     static const luaL_Reg methods[] = {
         {"info", l_info}, {"stacks", l_stacks}, {"threads", l_threads}, {"close", l_close}, {NULL, NULL}};
-    luaL_newmetatable(L, RESULT_TYPE); // mt
-    luaL_setfuncs(L, meta, 0);
-    luaL_newlib(L, methods); // mt methods
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
+    host_type(L, RESULT_TYPE, meta, methods);
 }

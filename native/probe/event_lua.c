@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/guid.h"
 #include "base/utf.h"
 #include "host/host.h"
 #include "probe/program_lua.h"
@@ -35,7 +36,7 @@ static void push_utf8(lua_State *L, slice s)
 static void push_guid(lua_State *L, const uint8_t *guid)
 {
     char text[37];
-    nt_guid_text(guid, text);
+    guid_text(guid, text);
     lua_pushstring(L, text);
 }
 
@@ -96,12 +97,6 @@ static void push_fields(lua_State *L, nt_iter *it, int depth)
     }
 }
 
-static void set_int(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, (lua_Integer)v);
-    lua_setfield(L, -2, key);
-}
-
 static bool is_zero(const uint8_t guid[16])
 {
     static const uint8_t zero[16];
@@ -112,7 +107,7 @@ void event_lua__push(lua_State *L, const source_record *r)
 {
     if (!r->kind) {
         lua_createtable(L, 0, 2);
-        set_int(L, "each", r->each);
+        host_set_int(L, "each", r->each);
         program_lua__push_tlv(L, slice_of(r->payload, r->n));
         lua_setfield(L, -2, "row");
         return;
@@ -122,12 +117,12 @@ void event_lua__push(lua_State *L, const source_record *r)
     lua_setfield(L, -2, "provider");
     push_slice(L, r->kind->display);
     lua_setfield(L, -2, "name");
-    set_int(L, "id", r->kind->id);
-    set_int(L, "version", r->kind->version);
-    set_int(L, "level", r->kind->level);
-    set_int(L, "time_ns", r->time_ns);
-    set_int(L, "unix_ns", r->unix_ns);
-    set_int(L, "thread", (int64_t)r->thread);
+    host_set_int(L, "id", r->kind->id);
+    host_set_int(L, "version", r->kind->version);
+    host_set_int(L, "level", r->kind->level);
+    host_set_int(L, "time_ns", r->time_ns);
+    host_set_int(L, "unix_ns", r->unix_ns);
+    host_set_count(L, "thread", r->thread);
     if (r->has_activity && !is_zero(r->activity)) {
         push_guid(L, r->activity);
         lua_setfield(L, -2, "activity");
@@ -174,7 +169,7 @@ static void push_counts(lua_State *L, source *s)
             lua_setfield(L, -2, "provider");
             push_slice(L, k->display);
             lua_setfield(L, -2, "event");
-            set_int(L, "count", 0);
+            host_set_int(L, "count", 0);
             lua_pushvalue(L, -1);
             lua_rawseti(L, -5, (lua_Integer)lua_rawlen(L, -5) + 1);
             lua_pushvalue(L, -2);
@@ -184,7 +179,7 @@ static void push_counts(lua_State *L, source *s)
         lua_getfield(L, -1, "count"); // counts seen key entry old
         lua_Integer old = lua_tointeger(L, -1);
         lua_pop(L, 1);
-        set_int(L, "count", (int64_t)k->count + old);
+        host_set_count(L, "count", k->count + old);
         lua_pop(L, 2); // counts seen
     }
     lua_pop(L, 1); // counts
@@ -207,26 +202,26 @@ void event_lua__push_summary(lua_State *L, source *s)
             lua_setfield(L, -2, "incomplete_hint");
         }
     }
-    set_int(L, "events", (int64_t)sum.events);
-    set_int(L, "bytes", (int64_t)sum.bytes);
-    set_int(L, "lost", (int64_t)sum.lost);
+    host_set_count(L, "events", sum.events);
+    host_set_count(L, "bytes", sum.bytes);
+    host_set_count(L, "lost", sum.lost);
     program_lua__push_new_list(L); // sum losses
     for (uint32_t i = 0; i < sum.n_loss; i++) {
         lua_createtable(L, 0, 2);
-        set_int(L, "thread", (int64_t)sum.loss[i].thread);
-        set_int(L, "events", (int64_t)sum.loss[i].events);
+        host_set_count(L, "thread", sum.loss[i].thread);
+        host_set_count(L, "events", sum.loss[i].events);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     lua_setfield(L, -2, "lost_by_thread");
-    set_int(L, "dropped", (int64_t)sum.dropped);
-    set_int(L, "duration_ns", sum.duration_ns);
-    if (sum.pid >= 0) set_int(L, "pid", sum.pid);
-    if (sum.pointer_size) set_int(L, "pointer_size", sum.pointer_size);
-    if (sum.start_unix_ns) set_int(L, "start_unix_ns", sum.start_unix_ns);
-    if (sum.start_mono_ns) set_int(L, "start_mono_ns", sum.start_mono_ns);
-    if (sum.processors >= 0) set_int(L, "processors", sum.processors);
-    if (sum.collect_version) set_int(L, "collect_version", sum.collect_version);
-    if (sum.saved_bytes) set_int(L, "saved_bytes", (int64_t)sum.saved_bytes);
+    host_set_count(L, "dropped", sum.dropped);
+    host_set_int(L, "duration_ns", sum.duration_ns);
+    if (sum.pid >= 0) host_set_int(L, "pid", sum.pid);
+    if (sum.pointer_size) host_set_int(L, "pointer_size", sum.pointer_size);
+    if (sum.start_unix_ns) host_set_int(L, "start_unix_ns", sum.start_unix_ns);
+    if (sum.start_mono_ns) host_set_int(L, "start_mono_ns", sum.start_mono_ns);
+    if (sum.processors >= 0) host_set_int(L, "processors", sum.processors);
+    if (sum.collect_version) host_set_int(L, "collect_version", sum.collect_version);
+    if (sum.saved_bytes) host_set_count(L, "saved_bytes", sum.saved_bytes);
     if (sum.save_truncated || sum.save_error.kind != ERR_NONE) {
         lua_pushstring(L, sum.save_truncated ? "the saved file met its size limit" : sum.save_error.message);
         lua_setfield(L, -2, "save_problem");

@@ -5,11 +5,10 @@
 
 #include <stdatomic.h>
 
-#include "host/host.h"
+#include "host/job.h"
 #include "probe/source.h"
 
 #define SOURCE_TYPE "lunette.events.source"
-#define JOB_TYPE    "lunette.events.job"
 #define OWNED_KEY   "lunette.events.owned"
 
 /* What Lua and the source's thread share: the loop-side state of one source. Futures are touched on the loop's thread
@@ -31,8 +30,7 @@ void face__wake(void *arg, bool last);
 /* source:close(), and the finalizer. */
 int face__l_close(lua_State *L);
 
-/* open_lua.c: events.open, and the finalizer of an opening that did not end. */
+/* open_lua.c: events.open. */
 int face__l_open(lua_State *L);
-int face__l_job_gc(lua_State *L);
 
 #endif

@@ -12,6 +12,7 @@
 
 /* ---- open: on a worker thread ------------------------------------------------------------------------------------ */
 typedef struct job {
+    host_job job;
     pid_t pid;
     const char *path;
     int64_t timeout_ms;
@@ -21,63 +22,42 @@ typedef struct job {
     arena a; /* all strings and lists of the two above */
     ipc_cancel cancel;
     face *f;
-    source *src; /* opened; the face's from job_done on */
-    future *future;
-    int rc;
-    err e;
+    source *src; /* opened */
 } job;
 
-static void job_free(job *j)
+static void job_fini(void *arg)
 {
-    if (j->f) face__close(j->f);
+    job *j = arg;
+    if (j->f) {
+        j->f->src = j->src;
+        face__close(j->f);
+    }
     source_unref(j->cfg.names_for);
     if (j->cfg.tap) j->cfg.tap->ops->unref(j->cfg.tap);
     ipc_cancel_fini(&j->cancel);
     arena_free(&j->a);
-    free(j);
 }
 
-static void job_work(void *arg)
+static int open_live(job *j)
 {
-    job *j = arg;
     ipc_endpoint ep = {0};
     int64_t deadline = deadline_in_ms(j->timeout_ms);
-    atomic_fetch_add(&j->f->refs, 1); /* the source's */
-    if (j->path) {
-        j->rc = source_open_file(j->path, &j->cfg, &j->src, &j->e);
-    } else {
-        j->rc = ipc_resolve(j->pid, NULL, &ep, &j->e);
-        if (j->rc == 0) j->rc = source_open_live(&ep, &j->collect, &j->cfg, deadline, &j->cancel, &j->src, &j->e);
-        ipc_endpoint_fini(&ep);
-    }
-    if (j->rc < 0) face__drop(j->f, 1);
+    int rc = ipc_resolve(j->pid, NULL, &ep, &j->job.e);
+    if (rc == 0) rc = source_open_live(&ep, &j->collect, &j->cfg, deadline, &j->cancel, &j->src, &j->job.e);
+    ipc_endpoint_fini(&ep);
+    return rc;
 }
 
-static void job_cancel(void *owner) { ipc_cancel_fire(&((job *)owner)->cancel); }
-
-static void job_done(void *arg)
+static int job_work(void *arg)
 {
     job *j = arg;
-    future *fu = j->future;
-    if (j->rc < 0)
-        future_fail(fu, &j->e);
-    else {
-        face *f = j->f;
-        f->src = j->src;
-        j->f = NULL;
-        future_resolve(fu, f, face__close);
-    }
-    future_unref(fu);
-    job_free(j);
+    atomic_fetch_add(&j->f->refs, 1); /* the source's */
+    int rc = j->path ? source_open_file(j->path, &j->cfg, &j->src, &j->job.e) : open_live(j);
+    if (rc < 0) face__drop(j->f, 1);
+    return rc;
 }
 
-int face__l_job_gc(lua_State *L)
-{
-    job **box = luaL_checkudata(L, 1, JOB_TYPE);
-    if (*box) job_free(*box);
-    *box = NULL;
-    return 0;
-}
+static void job_stop(void *arg) { ipc_cancel_fire(&((job *)arg)->cancel); }
 
 /* ---- a task owns what it opened ---------------------------------------------------------------------------------- */
 /* Upvalue 1: the set of a task's sources. */
@@ -285,12 +265,14 @@ static void read_options(lua_State *L, int idx, job *j)
 }
 
 /* The stack's index 2 is the still closed source. */
-static int push_opened(lua_State *L, future *f, void *arg)
+static int push_opened(lua_State *L, void *p)
 {
-    (void)arg;
+    job *j = p;
     face **box = luaL_checkudata(L, 2, SOURCE_TYPE);
     push_owned(L); // … set?
-    *box = future_take(f);
+    *box = j->f;
+    (*box)->src = j->src;
+    j->f = NULL;
     if (lua_istable(L, -1)) {
         lua_pushvalue(L, 2);
         lua_pushboolean(L, 1);
@@ -307,11 +289,8 @@ int face__l_open(lua_State *L)
     face **src = lua_newuserdatauv(L, sizeof *src, 0); // opts source
     *src = NULL;
     luaL_setmetatable(L, SOURCE_TYPE);
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // opts source box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    job *j = *box = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    static const host_job_class opening = {.work = job_work, .push = push_opened, .fini = job_fini, .stop = job_stop};
+    job *j = host_job_new(L, sizeof *j, &opening); // opts source box
     j->cancel.fd = -1;
     read_options(L, 1, j);
     err e = {0};
@@ -322,15 +301,5 @@ int face__l_open(lua_State *L)
     j->f->l = host_loop(L);
     j->cfg.wake = face__wake;
     j->cfg.arg = j->f;
-    j->future = future_new(host_loop(L), job_cancel, j);
-    if (!j->future) return luaL_error(L, "not enough memory");
-    future *fu = future_ref(j->future);
-    if (!loop_work(host_loop(L), job_work, job_done, j)) {
-        future_unref(fu);
-        future_unref(fu);
-        (void)err_set(&e, ERR_NO_MEMORY, "no thread to open a session");
-        return host_push_err(L, &e);
-    }
-    *box = NULL;
-    return host_await(L, fu, -1, push_opened, NULL);
+    return host_job_run(L, j);
 }

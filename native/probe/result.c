@@ -2,6 +2,7 @@
 /* result.c: the state of all reducers, written down. States are only read: what has to be merged is merged into blocks
  * of its own. */
 #include "probe/result.h"
+#include "base/guid.h"
 #include "probe/hot.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ void probe__tlv_value(pv v, buf *out, buf *tmp)
     case PV_TEXT16:
     case PV_TEXT8: put_text(v, out, tmp); break;
     case PV_GUID:
-        nt_guid_text(v.p, guid);
+        guid_text(v.p, guid);
         tlv_text(out, slice_str(guid));
         break;
     default: tlv_mark(out, TLV_NIL); break;

@@ -11,7 +11,6 @@
 
 #define RECORDS_TYPE "lunette.events.records"
 #define GUARD_TYPE   "lunette.events.guard"
-#define LOOK_TYPE    "lunette.events.look"
 #define RESULT_MAX   ((size_t)128 << 20)
 #define STOP_MS      15000
 #define NEXT_EVENTS  512 /* events that one next gives */
@@ -189,84 +188,44 @@ static int l_stop(lua_State *L)
     return host_await(L, future_ref(fu), -1, push_stopped, NULL);
 }
 
-/* ---- results: written on a worker thread, since a large one takes a while
- * ----------------------------------------------- */
+/* ---- results: written on a worker thread, since a large one takes a while ---------------------------------------- */
 typedef struct look {
+    host_job job;
     face *f; /* one reference */
-    future *future;
     buf out;
-    bool ok;
 } look;
 
-static void look_free(void *arg)
+static void look_fini(void *arg)
 {
     look *k = arg;
     face__drop(k->f, 1);
     buf_fini(&k->out);
-    free(k);
 }
 
-static void look_work(void *arg)
+static int look_work(void *arg)
 {
     look *k = arg;
-    k->ok = source_result(k->f->src, &k->out);
+    if (source_result(k->f->src, &k->out)) return 0;
+    return err_set(&k->job.e, ERR_NO_MEMORY, "the source has no reducers, or there is no memory for their result");
 }
 
-static void look_done(void *arg)
+static int push_look(lua_State *L, void *arg)
 {
-    look *k = arg;
-    future *fu = k->future;
-    future_resolve(fu, k, look_free);
-    future_unref(fu);
-}
-
-static int push_look(lua_State *L, future *fu, void *arg)
-{
-    (void)arg;
-    look **box = lua_newuserdatauv(L, sizeof *box, 0); // box
-    *box = NULL;
-    luaL_setmetatable(L, LOOK_TYPE);
-    *box = future_take(fu);
-    if (!(*box)->ok) {
-        err e = {0};
-        (void)err_set(&e, ERR_NO_MEMORY, "the source has no reducers, or there is no memory for their result");
-        return host_push_err(L, &e);
-    }
-    program_lua__push_tlv(L, buf_view(&(*box)->out)); // box result
-    look_free(*box);
-    *box = NULL;
+    program_lua__push_tlv(L, buf_view(&((look *)arg)->out)); // result
     return 1;
-}
-
-static int l_look_gc(lua_State *L)
-{
-    look **box = luaL_checkudata(L, 1, LOOK_TYPE);
-    if (*box) look_free(*box);
-    *box = NULL;
-    return 0;
 }
 
 /* source:result() */
 static int l_result(lua_State *L)
 {
+    static const host_job_class looking = {.work = look_work, .push = push_look, .fini = look_fini};
     face *f = *(face **)luaL_checkudata(L, 1, SOURCE_TYPE);
     if (!f) return push_gone(L, "the source is closed");
-    look *k = mem_calloc(1, sizeof *k);
-    if (!k) return luaL_error(L, "not enough memory");
+    look *k = host_job_new(L, sizeof *k, &looking);
     buf_init(&k->out, RESULT_MAX);
     k->f = f;
     atomic_fetch_add(&f->refs, 1);
-    k->future = future_new(f->l, NULL, NULL);
-    future *fu = k->future ? future_ref(k->future) : NULL;
-    if (!fu || !loop_work(f->l, look_work, look_done, k)) {
-        if (fu) {
-            future_unref(fu);
-            future_unref(fu);
-        }
-        look_free(k);
-        return luaL_error(L, "not enough memory");
-    }
-    return host_await(L, fu, -1, push_look, NULL);
+    return host_job_run(L, k);
 }
 
 /* source:finished() */
@@ -294,19 +253,11 @@ static int l_tostring(lua_State *L)
     return 1;
 }
 
-static void metatable(lua_State *L, const char *name, lua_CFunction gc)
-{
-    if (luaL_newmetatable(L, name)) {
-        lua_pushcfunction(L, gc);
-        lua_setfield(L, -2, "__gc");
-    }
-    lua_pop(L, 1);
-}
-
 /* Registry tables: which sources each task opened (weak in both), and the finalizer that waits for sessions at the end.
  */
 static void make_registry(lua_State *L)
 {
+    static const luaL_Reg guard[] = {{"__gc", l_guard_gc}, {NULL, NULL}};
     lua_createtable(L, 0, 1); // weak
     lua_pushliteral(L, "k");
     lua_setfield(L, -2, "__mode");
@@ -316,7 +267,7 @@ static void make_registry(lua_State *L)
     lua_insert(L, -2);
     lua_setmetatable(L, -2); // owned
     lua_setfield(L, LUA_REGISTRYINDEX, OWNED_KEY);
-    metatable(L, GUARD_TYPE, l_guard_gc);
+    host_type(L, GUARD_TYPE, guard, NULL);
     (void)lua_newuserdatauv(L, 1, 0); // guard
     luaL_setmetatable(L, GUARD_TYPE);
     lua_setfield(L, LUA_REGISTRYINDEX, GUARD_TYPE ".it");
@@ -342,15 +293,10 @@ int luaopen_lunette_events(lua_State *L)
         {"arrived_ns", l_arrived}, {"close", face__l_close}, {NULL, NULL}};
     static const luaL_Reg meta[] = {
         {"__gc", face__l_close}, {"__close", face__l_close}, {"__tostring", l_tostring}, {NULL, NULL}};
+    static const luaL_Reg records[] = {{"__gc", l_records_gc}, {NULL, NULL}};
     make_registry(L);
-    metatable(L, JOB_TYPE, face__l_job_gc);
-    metatable(L, RECORDS_TYPE, l_records_gc);
-    metatable(L, LOOK_TYPE, l_look_gc);
-    luaL_newmetatable(L, SOURCE_TYPE); // meta
-    luaL_setfuncs(L, meta, 0);
-    luaL_newlib(L, methods);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 1);
+    host_type(L, RECORDS_TYPE, records, NULL);
+    host_type(L, SOURCE_TYPE, meta, methods);
     luaL_newlib(L, functions);
     return 1;
 }

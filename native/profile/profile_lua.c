@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "clr/il_map.h"
-#include "host/host.h"
+#include "host/job.h"
 #include "probe/tap_lua.h"
 
 #define GUARD_TYPE   "lunette.profile.guard"
@@ -80,107 +80,66 @@ static int l_tostring(lua_State *L)
 
 /* ---- what takes a while ------------------------------------------------------------------------------------------ */
 
-/* Building, or laying one profile over another. */
 typedef struct job {
+    host_job job;
     profile_builder *b; /* a reference */
     profile *before, *after;
-    bool causality; /* of after */
-    bool asking;    /* of b: which addresses have no name */
     profile_unnamed unnamed;
     profile *made;
-    err e;
-    future *future;
 } job;
 
-static void job_free(void *arg)
+static void job_fini(void *p)
 {
-    job *j = arg;
+    job *j = p;
     profile_builder_unref(j->b);
     profile_unref(j->before);
     profile_unref(j->after);
     profile_unref(j->made);
-    free(j);
 }
 
-static void job_work(void *arg)
+static int push_made(lua_State *L, void *p)
 {
-    job *j = arg;
-    if (j->asking) {
-        profile_unnamed_of(j->b, &j->unnamed);
-        return;
-    }
-    j->made = j->b           ? profile_build(j->b, &j->e)
-              : j->causality ? profile_causality(j->after, &j->e)
-                             : profile_overlay(j->before, j->after, &j->e);
-}
-
-static void job_done(void *arg)
-{
-    job *j = arg;
-    future *fu = j->future;
-    if (j->made || j->asking) {
-        future_resolve(fu, j, job_free);
-    } else {
-        future_fail(fu, &j->e);
-        job_free(j);
-    }
-    future_unref(fu);
-}
-
-static int push_made(lua_State *L, future *fu, void *arg)
-{
-    (void)arg;
-    profile_lua__push(L, NULL);
-    profile **box = lua_touserdata(L, -1);
-    job *j = future_take(fu);
-    if (j->asking) {
-        profile_unnamed u = j->unnamed;
-        job_free(j);
-        lua_pushinteger(L, u.unknown);
-        lua_pushinteger(L, u.begun);
-        lua_pushinteger(L, (lua_Integer)u.dropped);
-        return 3;
-    }
-    *box = j->made;
+    job *j = p;
+    profile_lua__push(L, j->made);
     j->made = NULL;
-    job_free(j);
     return 1;
 }
 
-/* Starts a job that has its references already. */
-static int run(lua_State *L, job *j)
+static int overlay_work(void *p)
 {
-    err e = {0};
-    j->future = future_new(host_loop(L), NULL, NULL);
-    future *fu = j->future ? future_ref(j->future) : NULL;
-    if (fu && loop_work(host_loop(L), job_work, job_done, j)) return host_await(L, fu, -1, push_made, NULL);
-    future_unref(j->future);
-    future_unref(fu);
-    job_free(j);
-    (void)err_set(&e, ERR_NO_MEMORY, "no memory or thread to make a profile");
-    return host_push_err(L, &e);
+    job *j = p;
+    j->made = profile_overlay(j->before, j->after, &j->job.e);
+    return j->made ? 0 : -1;
 }
+
+static const host_job_class OVERLAYING = {.work = overlay_work, .push = push_made, .fini = job_fini};
 
 /* artifact:overlay(before) */
 static int l_overlay(lua_State *L)
 {
     profile *after = profile_lua__check(L, 1), *before = profile_lua__check(L, 2);
-    job *j = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &OVERLAYING);
     j->before = profile_ref(before);
     j->after = profile_ref(after);
-    return run(L, j);
+    return host_job_run(L, j);
 }
+
+static int causality_work(void *p)
+{
+    job *j = p;
+    j->made = profile_causality(j->after, &j->job.e);
+    return j->made ? 0 : -1;
+}
+
+static const host_job_class CAUSALITY = {.work = causality_work, .push = push_made, .fini = job_fini};
 
 /* artifact:causality() */
 static int l_causality(lua_State *L)
 {
     profile *p = profile_lua__check(L, 1);
-    job *j = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &CAUSALITY);
     j->after = profile_ref(p);
-    j->causality = true;
-    return run(L, j);
+    return host_job_run(L, j);
 }
 
 /* ---- builders ---------------------------------------------------------------------------------------------------- */
@@ -268,16 +227,41 @@ static int l_names(lua_State *L)
     return 1;
 }
 
+static int unnamed_work(void *p)
+{
+    job *j = p;
+    profile_unnamed_of(j->b, &j->unnamed);
+    return 0;
+}
+
+static int push_unnamed(lua_State *L, void *p)
+{
+    const profile_unnamed *u = &((const job *)p)->unnamed;
+    lua_pushinteger(L, u->unknown);
+    lua_pushinteger(L, u->begun);
+    lua_pushinteger(L, (lua_Integer)u->dropped);
+    return 3;
+}
+
+static const host_job_class ASKING = {.work = unnamed_work, .push = push_unnamed, .fini = job_fini};
+
 /* builder:unnamed() */
 static int l_unnamed(lua_State *L)
 {
     builder_box *x = check_builder(L);
-    job *j = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &ASKING);
     j->b = profile_builder_ref(x->b);
-    j->asking = true;
-    return run(L, j);
+    return host_job_run(L, j);
 }
+
+static int build_work(void *p)
+{
+    job *j = p;
+    j->made = profile_build(j->b, &j->job.e);
+    return j->made ? 0 : -1;
+}
+
+static const host_job_class BUILDING = {.work = build_work, .push = push_made, .fini = job_fini};
 
 /* builder:build() */
 static int l_build(lua_State *L)
@@ -294,12 +278,11 @@ static int l_build(lua_State *L)
         err_hint(&e, "open a source with tap=builder, stop it, then build once");
         return host_push_err(L, &e);
     }
-    job *j = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &BUILDING);
     if (lua_toboolean(L, 2)) profile_names_told(x->b);
     x->built = true;
     j->b = profile_builder_ref(x->b);
-    return run(L, j);
+    return host_job_run(L, j);
 }
 
 /* Reads opts.waits into a list that lies in a box on the stack; the texts are borrowed of the table. */
@@ -403,18 +386,6 @@ static int l_providers(lua_State *L)
 
 /* ---- the module -------------------------------------------------------------------------------------------------- */
 
-static void make_class(lua_State *L, const char *name, const luaL_Reg *meta, const luaL_Reg *methods)
-{
-    luaL_newmetatable(L, name); // meta
-    luaL_setfuncs(L, meta, 0);
-    if (methods) {
-        lua_newtable(L); // meta methods
-        luaL_setfuncs(L, methods, 0);
-        lua_setfield(L, -2, "__index");
-    }
-    lua_pop(L, 1);
-}
-
 int luaopen_lunette_profile(lua_State *L)
 {
     static const luaL_Reg guard_meta[] = {{"__gc", l_guard_gc}, {NULL, NULL}};
@@ -449,9 +420,9 @@ int luaopen_lunette_profile(lua_State *L)
                                        {"close", l_close},
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"new", l_new}, {"providers", l_providers}, {NULL, NULL}};
-    make_class(L, GUARD_TYPE, guard_meta, NULL);
-    make_class(L, BUILDER_TYPE, builder_meta, builder_methods);
-    make_class(L, PROFILE_TYPE, meta, methods);
+    host_type(L, GUARD_TYPE, guard_meta, NULL);
+    host_type(L, BUILDER_TYPE, builder_meta, builder_methods);
+    host_type(L, PROFILE_TYPE, meta, methods);
     luaL_newlib(L, functions);
     _Static_assert(CLR_NAMES_RUNDOWN_KEYWORDS == 0x138, "RUNDOWN below");
     lua_pushliteral(L, "0x138");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/guid.h"
 #include "host/host.h"
 #include "profile/profile_lua.h"
 
@@ -11,12 +12,6 @@
 #define FRAMES_MAX 65536
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
-
-static void set_integer(lua_State *L, const char *key, int64_t v)
-{
-    lua_pushinteger(L, (lua_Integer)v);
-    lua_setfield(L, -2, key);
-}
 
 static void set_text(lua_State *L, const char *key, slice s)
 {
@@ -29,12 +24,6 @@ static void set_text_if(lua_State *L, const char *key, slice s)
     if (s.n) set_text(L, key, s);
 }
 
-static void set_flag(lua_State *L, const char *key, bool v)
-{
-    lua_pushboolean(L, v);
-    lua_setfield(L, -2, key);
-}
-
 static void set_hex(lua_State *L, const char *key, uint64_t v)
 {
     char text[24];
@@ -44,15 +33,15 @@ static void set_hex(lua_State *L, const char *key, uint64_t v)
 
 void profile_lua__counts(lua_State *L, const profile *p, const profile_counts *c)
 {
-    set_integer(L, "inclusive", c->inclusive);
-    set_integer(L, "exclusive", c->exclusive);
-    set_integer(L, "running", c->running);
-    set_integer(L, "waiting", c->waiting);
-    set_integer(L, "unknown", c->exclusive - c->running - c->waiting);
+    host_set_int(L, "inclusive", c->inclusive);
+    host_set_int(L, "exclusive", c->exclusive);
+    host_set_int(L, "running", c->running);
+    host_set_int(L, "waiting", c->waiting);
+    host_set_int(L, "unknown", c->exclusive - c->running - c->waiting);
     const profile_info *i = profile_info_of(p);
     if (!i->weighted) return;
-    set_integer(L, i->kind == PROFILE_CPU ? "inclusive_ns" : "inclusive_bytes", c->inclusive_weight);
-    set_integer(L, i->kind == PROFILE_CPU ? "exclusive_ns" : "exclusive_bytes", c->exclusive_weight);
+    host_set_int(L, i->kind == PROFILE_CPU ? "inclusive_ns" : "inclusive_bytes", c->inclusive_weight);
+    host_set_int(L, i->kind == PROFILE_CPU ? "exclusive_ns" : "exclusive_bytes", c->exclusive_weight);
 }
 
 static void set_async_name(lua_State *L, const profile *p, uint32_t frame, const char *key)
@@ -71,10 +60,10 @@ void profile_lua__method(lua_State *L, const profile *p, uint32_t frame, bool fo
 {
     const profile_frame *f = profile_frame_at(p, frame);
     const char *reason = profile_wait_reason(p, f->wait);
-    set_integer(L, "frame", frame);
+    host_set_int(L, "frame", frame);
     set_text(L, "module", f->module);
     set_text(L, "method", f->method);
-    set_flag(L, "async", f->async);
+    host_set_bool(L, "async", f->async);
     if (fold_async && f->async) set_async_name(L, p, frame, "method");
     if (reason) set_text(L, "wait_reason", slice_str(reason));
 }
@@ -121,36 +110,36 @@ int profile_lua__info(lua_State *L)
     const profile_info *i = profile_info_of(p);
     lua_createtable(L, 0, 28);
     set_text(L, "kind", slice_str(i->kind == PROFILE_CPU ? "cpu" : "allocation"));
-    set_integer(L, "samples", (int64_t)i->samples);
-    if (i->weighted) set_integer(L, i->kind == PROFILE_CPU ? "thread_ns" : "bytes", (int64_t)i->weight);
-    set_integer(L, "running", (int64_t)i->running);
-    set_integer(L, "waiting", (int64_t)i->waiting);
-    set_integer(L, "unknown", (int64_t)(i->samples - i->running - i->waiting));
-    set_integer(L, "nodes", profile_nodes(p));
-    set_integer(L, "frames", profile_frames(p));
-    set_integer(L, "threads", profile_threads(p));
-    set_integer(L, "no_stack", (int64_t)i->no_stack);
-    set_integer(L, "dropped", (int64_t)i->dropped);
-    set_integer(L, "cut", (int64_t)i->cut);
-    set_integer(L, "unresolved", (int64_t)i->unresolved);
+    host_set_count(L, "samples", i->samples);
+    if (i->weighted) host_set_int(L, i->kind == PROFILE_CPU ? "thread_ns" : "bytes", (int64_t)i->weight);
+    host_set_count(L, "running", i->running);
+    host_set_count(L, "waiting", i->waiting);
+    host_set_int(L, "unknown", (int64_t)(i->samples - i->running - i->waiting));
+    host_set_int(L, "nodes", profile_nodes(p));
+    host_set_int(L, "frames", profile_frames(p));
+    host_set_int(L, "threads", profile_threads(p));
+    host_set_count(L, "no_stack", i->no_stack);
+    host_set_count(L, "dropped", i->dropped);
+    host_set_count(L, "cut", i->cut);
+    host_set_count(L, "unresolved", i->unresolved);
     if (i->kind == PROFILE_CPU && i->managed + i->external > 0) {
-        set_integer(L, "managed", (int64_t)i->managed);
-        set_integer(L, "external", (int64_t)i->external);
+        host_set_count(L, "managed", i->managed);
+        host_set_count(L, "external", i->external);
     }
-    set_integer(L, "bad", (int64_t)i->bad);
-    set_integer(L, "methods_dropped", (int64_t)i->methods_dropped);
-    set_integer(L, "first_ns", i->first_ns);
-    set_integer(L, "last_ns", i->last_ns);
+    host_set_count(L, "bad", i->bad);
+    host_set_count(L, "methods_dropped", i->methods_dropped);
+    host_set_int(L, "first_ns", i->first_ns);
+    host_set_int(L, "last_ns", i->last_ns);
     lua_pushnumber(L, (double)i->build_ns / 1e6);
     lua_setfield(L, -2, "build_ms");
     lua_pushnumber(L, (double)i->name_ns / 1e6);
     lua_setfield(L, -2, "name_ms");
-    set_integer(L, "memory", (int64_t)i->memory);
-    set_flag(L, "states", i->states);
+    host_set_count(L, "memory", i->memory);
+    host_set_bool(L, "states", i->states);
     if (!i->causality) return 1;
-    set_integer(L, "joined", (int64_t)i->joined);
-    set_integer(L, "unseen", (int64_t)i->unseen);
-    set_integer(L, "several", (int64_t)i->several);
+    host_set_count(L, "joined", i->joined);
+    host_set_count(L, "unseen", i->unseen);
+    host_set_count(L, "several", i->several);
     return 1;
 }
 
@@ -161,10 +150,10 @@ static void push_addresses(lua_State *L, const profile_frame *f)
         const profile_address *a = &f->addresses[i];
         lua_createtable(L, 0, 6);
         set_hex(L, "address", a->ip);
-        set_integer(L, "samples", (int64_t)a->samples);
+        host_set_count(L, "samples", a->samples);
         if (a->method_id) set_hex(L, "method_id", a->method_id);
-        if (a->il_offset != UINT32_MAX) set_integer(L, "il_offset", a->il_offset);
-        set_flag(L, "exact", a->exact);
+        if (a->il_offset != UINT32_MAX) host_set_int(L, "il_offset", a->il_offset);
+        host_set_bool(L, "exact", a->exact);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
 }
@@ -179,8 +168,8 @@ static void push_frame(lua_State *L, const profile *p, uint32_t n)
     set_text_if(L, "type", f->type);
     set_text_if(L, "name", f->name);
     set_text_if(L, "signature", f->signature);
-    if (f->token) set_integer(L, "token", f->token);
-    if (f->module_index != UINT32_MAX) set_integer(L, "module_index", (int64_t)f->module_index + 1);
+    if (f->token) host_set_int(L, "token", f->token);
+    if (f->module_index != UINT32_MAX) host_set_count(L, "module_index", f->module_index + 1);
     set_text(L, "namespace", profile_namespace_at(p, f->namespace_index));
     set_async_name(L, p, n, "async_name");
     if (f->tier) set_text(L, "tier", slice_str(f->tier));
@@ -218,7 +207,7 @@ int profile_lua__frames(lua_State *L)
 static void set_guid(lua_State *L, const char *key, const uint8_t *guid)
 {
     char text[37];
-    nt_guid_text(guid, text);
+    guid_text(guid, text);
     lua_pushstring(L, text);
     lua_setfield(L, -2, key);
 }
@@ -234,7 +223,7 @@ int profile_lua__modules(lua_State *L)
         set_text_if(L, "path", m->path);
         if (m->has_pdb) {
             set_guid(L, "pdb_guid", m->pdb_guid);
-            set_integer(L, "pdb_age", m->pdb_age);
+            host_set_int(L, "pdb_age", m->pdb_age);
             set_text_if(L, "pdb_path", m->pdb_path);
         }
         lua_rawseti(L, -2, (lua_Integer)i + 1);
@@ -268,15 +257,15 @@ int profile_lua__types(lua_State *L)
         int most = 0;
         lua_createtable(L, 0, 6);
         set_text(L, "type", t->name);
-        set_integer(L, "events", (int64_t)t->events);
-        set_integer(L, "bytes", (int64_t)t->bytes);
+        host_set_count(L, "events", t->events);
+        host_set_count(L, "bytes", t->bytes);
         if (t->objects > 0) {
             lua_pushnumber(L, t->objects);
             lua_setfield(L, -2, "objects");
         }
         lua_createtable(L, 0, PROFILE_HEAPS);
         for (int k = 0; k < PROFILE_HEAPS; k++) {
-            set_integer(L, kinds[k], (int64_t)t->by_kind[k]);
+            host_set_int(L, kinds[k], (int64_t)t->by_kind[k]);
             if (t->by_kind[k] > t->by_kind[most]) most = k;
         }
         lua_setfield(L, -2, "kinds");
@@ -298,7 +287,7 @@ static void push_methods(lua_State *L, const profile *p, const profile_rows *r, 
         profile_lua__counts(L, p, &r->rows[i].counts);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    set_integer(L, "all", r->all);
+    host_set_int(L, "all", r->all);
 }
 
 int profile_lua__top(lua_State *L)
@@ -336,7 +325,7 @@ static int push_groups(lua_State *L, group_fn *fn, slice (*name)(const profile *
         profile_lua__counts(L, p, &r.rows[i].counts);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    set_integer(L, "all", r.all);
+    host_set_int(L, "all", r.all);
     profile_lua__release(g);
     return 1;
 }
@@ -362,7 +351,7 @@ int profile_lua__hot_path(lua_State *L)
     for (uint32_t i = 0; i < r.n; i++) {
         lua_createtable(L, 0, 12);
         profile_lua__method(L, p, profile_node_at(p, r.rows[i].key).frame, false);
-        set_integer(L, "node", r.rows[i].key);
+        host_set_int(L, "node", r.rows[i].key);
         profile_lua__counts(L, p, &r.rows[i].counts);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }

@@ -11,17 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/guid.h"
 #include "base/utf.h"
 #include "symbols/fetch.h"
 
 enum { NAME_LIMIT = 200, KEY_MAX = 48, PORTABLE_ID = 20 };
-
-void sym_guid_hex(const uint8_t guid[16], char out[33])
-{
-    static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    for (int i = 0; i < 16; i++)
-        snprintf(out + (size_t)i * 2, 3, "%02x", guid[order[i]]);
-}
 
 void sym_sought_of_pe(sym_sought *s, const sym_pe *pe, const char *module)
 {
@@ -294,7 +288,7 @@ static void make_keys(search *q)
 {
     char guid[33];
     if (!q->s->has_id) return;
-    sym_guid_hex(q->s->guid, guid);
+    guid_hex(q->s->guid, guid);
     if (q->s->is_portable)
         snprintf(q->key, sizeof q->key, "%sffffffff", guid);
     else

@@ -37,7 +37,5 @@ int sym_find(const sym_sought *s, sym_found *out, err *e);
 void sym_found_fini(sym_found *f);
 /* Whether a PDB is the one that is looked for. */
 bool sym_pdb_is(const sym_sought *s, const sym_pdb *p);
-/* "0F8FAD5B-D9CB-469F-A165-70867728950E" without the dashes and in lower case. */
-void sym_guid_hex(const uint8_t guid[16], char out[33]);
 
 #endif

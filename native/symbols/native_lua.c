@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "host/host.h"
+#include "host/job.h"
 #include "symbols/demangle.h"
 #include "symbols/elf.h"
 
-#define JOB_TYPE "lunette.symbols.native"
 enum { REQUESTS_MAX = 65536 };
 
 typedef struct request {
@@ -23,20 +22,14 @@ typedef struct request {
     uint32_t line;
 } request;
 typedef struct job {
+    host_job job;
     arena a;
     request *list; /* by path while it works */
     size_t n;
     bool lines;
-    future *f;
 } job;
 
-static void job_free(void *p)
-{
-    job *j = p;
-    if (!j) return;
-    arena_free(&j->a);
-    free(j);
-}
+static void job_fini(void *p) { arena_free(&((job *)p)->a); }
 
 /* ---- on a worker thread ------------------------------------------------------------------------------------------ */
 static int by_path(const void *a, const void *b)
@@ -78,7 +71,7 @@ static void find(job *j, sym_elf *f, request *r)
     r->line = line.line;
 }
 
-static void job_work(void *p)
+static int job_work(void *p)
 {
     job *j = p;
     qsort(j->list, j->n, sizeof *j->list, by_path);
@@ -91,11 +84,13 @@ static void job_work(void *p)
         sym_elf_close(f);
     }
     qsort(j->list, j->n, sizeof *j->list, by_order);
+    return 0;
 }
 
 /* ---- on the loop's thread ---------------------------------------------------------------------------------------- */
-static int push_job(lua_State *L, const job *j)
+static int push_job(lua_State *L, void *p)
 {
+    const job *j = p;
     lua_createtable(L, (int)j->n, 0); // list
     for (size_t i = 0; i < j->n; i++) {
         const request *r = &j->list[i];
@@ -117,40 +112,7 @@ static int push_job(lua_State *L, const job *j)
     return 1;
 }
 
-static int l_job_gc(lua_State *L)
-{
-    job **box = luaL_checkudata(L, 1, JOB_TYPE);
-    job_free(*box);
-    *box = NULL;
-    return 0;
-}
-
-static job **push_box(lua_State *L)
-{
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    return box;
-}
-
-static int push_future(lua_State *L, future *f, void *arg)
-{
-    (void)arg;
-    job **box = push_box(L); // box
-    *box = future_take(f);
-    int n = push_job(L, *box);
-    job_free(*box);
-    *box = NULL;
-    return n;
-}
-
-static void job_done(void *p)
-{
-    job *j = p;
-    future *f = j->f;
-    future_resolve(f, j, job_free);
-    future_unref(f);
-}
+static const host_job_class FINDING = {.work = job_work, .push = push_job, .fini = job_fini};
 
 static const char *text_field(lua_State *L, job *j, const char *name)
 {
@@ -184,9 +146,7 @@ int native_lua__native(lua_State *L)
     lua_settop(L, 2);
     lua_Unsigned n = lua_rawlen(L, 1);
     luaL_argcheck(L, n <= REQUESTS_MAX, 1, "at most 65536 at once");
-    job **box = push_box(L); // requests lines box
-    job *j = *box = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &FINDING); // requests lines box
     j->lines = lua_toboolean(L, 2);
     j->list = arena_alloc(&j->a, n * sizeof *j->list + 1);
     if (!j->list) return luaL_error(L, "not enough memory");
@@ -196,23 +156,5 @@ int native_lua__native(lua_State *L)
         j->n = i + 1;
         lua_pop(L, 1);
     }
-    future *f = future_new(host_loop(L), NULL, NULL);
-    if (!f) return luaL_error(L, "not enough memory");
-    j->f = future_ref(f);
-    *box = NULL; /* the worker's now */
-    if (!loop_work(host_loop(L), job_work, job_done, j)) {
-        *box = j;
-        future_unref(j->f);
-        future_unref(f);
-        return luaL_error(L, "not enough memory");
-    }
-    return host_await(L, f, -1, push_future, NULL);
-}
-
-void native_lua__register(lua_State *L)
-{
-    luaL_newmetatable(L, JOB_TYPE); // mt
-    lua_pushcfunction(L, l_job_gc); // mt gc
-    lua_setfield(L, -2, "__gc");    // mt
-    lua_pop(L, 1);
+    return host_job_run(L, j);
 }

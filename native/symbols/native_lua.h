@@ -5,7 +5,6 @@
 
 #include <lua.h>
 
-void native_lua__register(lua_State *L); /* the metatable of its jobs */
-int native_lua__native(lua_State *L);    /* symbols.native */
+int native_lua__native(lua_State *L); /* symbols.native */
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/guid.h"
 #include "base/json.h"
 #include "symbols/listing.h"
 
@@ -104,7 +105,7 @@ static void flush_out(session *s)
 static void put_guid(const uint8_t guid[16], char out[37])
 {
     char hex[33];
-    sym_guid_hex(guid, hex);
+    guid_hex(guid, hex);
     snprintf(out, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 

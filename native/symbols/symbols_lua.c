@@ -5,17 +5,17 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/guid.h"
 #include "base/utf.h"
-#include "host/host.h"
+#include "host/job.h"
 #include "symbols/demangle.h"
 #include "symbols/find.h"
 #include "symbols/native_lua.h"
 #include "symbols/path.h"
 
 #define PATH_TYPE "lunette.symbols.path"
-#define JOB_TYPE  "lunette.symbols.job"
 #define BUF_TYPE  "lunette.symbols.buf"
-enum { REQUESTS_MAX = 4096, HOSTS_MAX = 1024, GUID_TEXT = 36 };
+enum { REQUESTS_MAX = 4096, HOSTS_MAX = 1024 };
 
 int luaopen_lunette_symbols(lua_State *L);
 
@@ -24,52 +24,17 @@ static sym_store *store;
 static pthread_once_t store_once = PTHREAD_ONCE_INIT;
 static void make_store(void) { store = sym_store_new(0); }
 
-/* ---- GUIDs as text: "497b72f6-390a-44fc-878e-5a2d63b6cc4b" ---- */
-
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static bool guid_of(const char *text, size_t n, uint8_t guid[16])
-{
-    static const uint8_t at[16] = {6, 4, 2, 0, 11, 9, 16, 14, 19, 21, 24, 26, 28, 30, 32, 34};
-    if (n != GUID_TEXT || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-') return false;
-    for (int i = 0; i < 16; i++) {
-        int high = digit(text[at[i]]), low = digit(text[at[i] + 1]);
-        if (high < 0 || low < 0) return false;
-        guid[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
 static void set_guid(lua_State *L, const char *key, const uint8_t guid[16])
 {
-    char hex[33];
-    sym_guid_hex(guid, hex);
-    lua_pushfstring(L, "%s", hex); // … hex
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (int i = 0; i < 32; i++) {
-        if (i == 8 || i == 12 || i == 16 || i == 20) luaL_addchar(&b, '-');
-        luaL_addchar(&b, hex[i]);
-    }
-    luaL_pushresult(&b); // … hex text
-    lua_remove(L, -2);   // … text
+    char text[GUID_TEXT_LEN + 1];
+    guid_text(guid, text);
+    lua_pushstring(L, text);
     lua_setfield(L, -2, key);
 }
 
 static void set_text(lua_State *L, const char *key, slice s)
 {
     lua_pushlstring(L, s.n ? (const char *)s.p : "", s.n);
-    lua_setfield(L, -2, key);
-}
-
-static void set_integer(lua_State *L, const char *key, lua_Integer v)
-{
-    lua_pushinteger(L, v);
     lua_setfield(L, -2, key);
 }
 
@@ -165,23 +130,21 @@ typedef struct request {
 } request;
 
 typedef struct job {
+    host_job job;
     arena a;
     request *list;
     size_t n;
     bool modules_only;
     sym_path *paths[2];
     int64_t deadline_ns;
-    future *f;
 } job;
 
-static void job_free(void *p)
+static void job_fini(void *p)
 {
     job *j = p;
-    if (!j) return;
     sym_path_unref(j->paths[0]);
     sym_path_unref(j->paths[1]);
     arena_free(&j->a);
-    free(j);
 }
 
 static slice copy_of(job *j, slice s)
@@ -232,11 +195,12 @@ static void answer_module(job *j, size_t first)
     sym_module_release(m);
 }
 
-static void job_work(void *p)
+static int job_work(void *p)
 {
     job *j = p;
     for (size_t i = 0; i < j->n; i++)
         if (!j->list[i].opened) answer_module(j, i);
+    return 0;
 }
 
 static void push_line(lua_State *L, const sym_line *l)
@@ -244,11 +208,11 @@ static void push_line(lua_State *L, const sym_line *l)
     lua_createtable(L, 0, 8); // row
     set_text(L, "file", l->file);
     if (l->url.n) set_text(L, "url", l->url);
-    set_integer(L, "line", l->line);
-    if (l->column) set_integer(L, "column", l->column);
-    set_integer(L, "end_line", l->end_line);
-    if (l->end_column) set_integer(L, "end_column", l->end_column);
-    set_integer(L, "il_offset", l->il_offset);
+    host_set_int(L, "line", l->line);
+    if (l->column) host_set_int(L, "column", l->column);
+    host_set_int(L, "end_line", l->end_line);
+    if (l->end_column) host_set_int(L, "end_column", l->end_column);
+    host_set_int(L, "il_offset", l->il_offset);
     lua_pushboolean(L, l->exact);
     lua_setfield(L, -2, "exact");
 }
@@ -260,15 +224,16 @@ static void push_module(lua_State *L, const request *r)
     if (r->info.has_mvid) set_guid(L, "mvid", r->info.mvid);
     if (r->info.has_pdb_id) {
         set_guid(L, "pdb_guid", r->info.pdb.guid);
-        set_integer(L, "pdb_age", r->info.pdb.age);
+        host_set_int(L, "pdb_age", r->info.pdb.age);
     }
     if (r->info.pdb_file) set_text(L, "pdb_file", slice_str(r->info.pdb_file));
     if (formats[r->info.format]) set_text(L, "pdb_format", slice_str(formats[r->info.format]));
     if (r->why.n) set_text(L, "why", r->why);
 }
 
-static int push_job(lua_State *L, const job *j)
+static int push_job(lua_State *L, void *p)
 {
+    const job *j = p;
     lua_createtable(L, (int)j->n, 0); // list
     for (size_t i = 0; i < j->n; i++) {
         const request *r = &j->list[i];
@@ -285,66 +250,7 @@ static int push_job(lua_State *L, const job *j)
     return 1;
 }
 
-static int l_job_gc(lua_State *L)
-{
-    job **box = luaL_checkudata(L, 1, JOB_TYPE);
-    job_free(*box);
-    *box = NULL;
-    return 0;
-}
-
-static job **push_box(lua_State *L)
-{
-    job **box = lua_newuserdatauv(L, sizeof *box, 0); // box
-    *box = NULL;
-    luaL_setmetatable(L, JOB_TYPE);
-    return box;
-}
-
-static int push_boxed(lua_State *L, job **box)
-{
-    int n = push_job(L, *box);
-    job_free(*box);
-    *box = NULL;
-    return n;
-}
-
-static int push_future(lua_State *L, future *f, void *arg)
-{
-    (void)arg;
-    job **box = push_box(L); // box
-    *box = future_take(f);
-    return push_boxed(L, box);
-}
-
-static void job_done(void *p)
-{
-    job *j = p;
-    future *f = j->f;
-    j->f = NULL;
-    future_resolve(f, j, job_free);
-    future_unref(f);
-}
-
-static int run(lua_State *L, job **box)
-{
-    if (!task_current(L)) {
-        job_work(*box);
-        return push_boxed(L, box);
-    }
-    job *j = *box;
-    future *f = future_new(host_loop(L), NULL, NULL);
-    if (!f) return luaL_error(L, "not enough memory");
-    j->f = future_ref(f);
-    *box = NULL; /* the worker's now */
-    if (!loop_work(host_loop(L), job_work, job_done, j)) {
-        *box = j;
-        future_unref(j->f);
-        future_unref(f);
-        return luaL_error(L, "not enough memory");
-    }
-    return host_await(L, f, -1, push_future, NULL);
-}
+static const host_job_class LOOKING_UP = {.work = job_work, .push = push_job, .fini = job_fini};
 
 /* ---- arguments ---- */
 
@@ -368,7 +274,7 @@ static bool guid_field(lua_State *L, const char *name, uint8_t guid[16])
     bool there = lua_getfield(L, -1, name) == LUA_TSTRING; // … request text
     if (there) {
         const char *s = lua_tolstring(L, -1, &n);
-        if (!guid_of(s, n, guid)) luaL_error(L, "%s: '%s' is no GUID", name, s);
+        if (!guid_parse(slice_of(s, n), guid)) luaL_error(L, "%s: '%s' is no GUID", name, s);
     }
     lua_pop(L, 1);
     return there;
@@ -419,9 +325,7 @@ static int start(lua_State *L, bool modules_only)
     lua_Unsigned n = lua_rawlen(L, 1);
     luaL_argcheck(L, n <= REQUESTS_MAX, 1, "at most 4096 at once");
     pthread_once(&store_once, make_store);
-    job **box = push_box(L); // requests options box
-    job *j = *box = mem_calloc(1, sizeof *j);
-    if (!j) return luaL_error(L, "not enough memory");
+    job *j = host_job_new(L, sizeof *j, &LOOKING_UP); // requests options box
     j->modules_only = modules_only;
     j->list = arena_alloc(&j->a, n * sizeof *j->list + 1);
     if (!j->list) return luaL_error(L, "not enough memory");
@@ -435,7 +339,7 @@ static int start(lua_State *L, bool modules_only)
         take_request(L, j, &j->list[i]);
         lua_pop(L, 1);
     }
-    return run(L, box);
+    return host_job_run_anywhere(L, j);
 }
 
 /* symbols.lines(requests, options?) -> list of lines, or {why} */
@@ -469,23 +373,14 @@ static const luaL_Reg FUNCTIONS[] = {{"path", l_path},
                                      {"demangle", l_demangle},
                                      {"native", native_lua__native},
                                      {NULL, NULL}};
+static const luaL_Reg PATH_META[] = {{"__gc", l_path_gc}, {NULL, NULL}};
+static const luaL_Reg BUF_META[] = {{"__gc", l_buf_gc}, {NULL, NULL}};
 static const luaL_Reg PATH_METHODS[] = {{"servers", l_servers}, {"by_hosts", l_by_hosts}, {NULL, NULL}};
 
 int luaopen_lunette_symbols(lua_State *L)
 {
-    luaL_newmetatable(L, PATH_TYPE); // mt
-    lua_pushcfunction(L, l_path_gc); // mt gc
-    lua_setfield(L, -2, "__gc");     // mt
-    luaL_newlib(L, PATH_METHODS);    // mt methods
-    lua_setfield(L, -2, "__index");  // mt
-    luaL_newmetatable(L, JOB_TYPE);  // mt job
-    lua_pushcfunction(L, l_job_gc);  // mt job gc
-    lua_setfield(L, -2, "__gc");     // mt job
-    luaL_newmetatable(L, BUF_TYPE);
-    lua_pushcfunction(L, l_buf_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pop(L, 3); //
-    native_lua__register(L);
+    host_type(L, PATH_TYPE, PATH_META, PATH_METHODS);
+    host_type(L, BUF_TYPE, BUF_META, NULL);
     luaL_newlib(L, FUNCTIONS); // symbols
     return 1;
 }

@@ -89,12 +89,8 @@ static const luaL_Reg FUNCTIONS[] = {{"compile", l_compile}, {NULL, NULL}};
 
 int luaopen_lunette_regex(lua_State *L)
 {
-    luaL_newmetatable(L, REGEX_TYPE); // mt
-    luaL_newlib(L, METHODS);          // mt methods
-    lua_setfield(L, -2, "__index");   // mt
-    lua_pushcfunction(L, l_gc);       // mt fn
-    lua_setfield(L, -2, "__gc");      // mt
-    lua_pop(L, 1);                    //
-    luaL_newlib(L, FUNCTIONS);        // lib
+    static const luaL_Reg meta[] = {{"__gc", l_gc}, {NULL, NULL}};
+    host_type(L, REGEX_TYPE, meta, METHODS);
+    luaL_newlib(L, FUNCTIONS); // lib
     return 1;
 }

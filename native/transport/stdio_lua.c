@@ -129,10 +129,8 @@ static const luaL_Reg functions[] = {{"serve", l_serve}, {"write", l_write}, {"f
 int luaopen_lunette_stdio(lua_State *L);
 int luaopen_lunette_stdio(lua_State *L)
 {
-    luaL_newmetatable(L, LINK_TYPE);
-    lua_pushcfunction(L, l_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pop(L, 1);
+    static const luaL_Reg meta[] = {{"__gc", l_gc}, {NULL, NULL}};
+    host_type(L, LINK_TYPE, meta, NULL);
     luaL_newlib(L, functions);
     return 1;
 }

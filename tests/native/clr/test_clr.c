@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_clr.c: the compiled-in manifest: names, layouts, enums, provider GUIDs. */
+#include "base/guid.h"
 #include "check.h"
 #include "clr/clr.h"
 
@@ -25,7 +26,7 @@ static void providers_are_found_by_name_and_guid(void **state)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const clr_provider *p = provider(known[i].name);
         assert_true(clr_provider_guid(slice_str(known[i].name), guid));
-        nt_guid_text(guid, text);
+        guid_text(guid, text);
         assert_string_equal(text, known[i].guid);
         assert_ptr_equal(clr_provider_by_guid(guid), p);
         assert_string_equal(clr_provider_name(p), known[i].name);

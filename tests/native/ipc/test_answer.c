@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/guid.h"
 #include "ipc/fake.h"
 
 static void set_answer(ipc_answer *a, bool ok, const void *payload, size_t n)
@@ -114,7 +115,7 @@ static void process_info_reads_its_three_layouts(void **state)
         assert_string_equal(i.os, "Linux");
         assert_string_equal(i.arch, "x64");
         char guid[37];
-        ipc_guid_text(i.cookie, guid);
+        guid_text(i.cookie, guid);
         assert_string_equal(guid, "04030201-0605-0807-090a-0b0c0d0e0f10");
         if (form == 1)
             assert_null(i.entrypoint);

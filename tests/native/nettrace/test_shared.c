@@ -4,6 +4,7 @@
  * where they are not. */
 #include <sys/stat.h>
 
+#include "base/guid.h"
 #include "base/json.h"
 #include "check.h"
 #include "clr/clr.h"
@@ -331,7 +332,7 @@ static bool same_value(const first *f, const nt_value *v, const char *printed)
     if (v->type == NT_STR16) {
         assert_slice(slice_of(text, nt_utf8(v->raw, text, sizeof text)), slice_str(printed));
     } else if (v->type == NT_GUID) {
-        nt_guid_text(v->raw.p, text);
+        guid_text(v->raw.p, text);
         assert_string_equal(text, printed);
     } else if (v->type == NT_ARRAY) {
         array_text(f->schema, buf_view(&f->payload), v, &b);
