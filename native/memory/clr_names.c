@@ -150,7 +150,7 @@ dac_addr clr_static(clr_names *c, dac_addr mt, const char *name)
     found f;
     dac_addr non_gc = 0, gc = 0;
     if (!find_field(c, mt, name, true, &f)) return 0;
-    if (dac_sos(c->d, 14)) {
+    if (dac_has(c->d, 14)) {
         uint32_t flags = 0;
         if (dac_init_flags(c->d, f.mt, &flags) && flags != 1) return 0;
         if (!dac_static_bases(c->d, f.mt, &non_gc, &gc) || !gc) return 0;

@@ -58,8 +58,7 @@ static const dac_guid IID_SOS[DAC_SOS_MAX + 1] = {
 mem_target *dac_target(const dac *d) { return d->t; }
 const dac_runtime *dac_runtime_of(const dac *d) { return &d->rt; }
 uint32_t dac_hresult(const dac *d) { return d->hr; }
-void *dac_process(dac *d) { return d->process; }
-void *dac_sos(dac *d, int n) { return n >= 1 && n <= DAC_SOS_MAX ? d->sos[n] : NULL; }
+bool dac_has(const dac *d, int n) { return n >= 1 && n <= DAC_SOS_MAX && d->sos[n]; }
 
 uint64_t dac_reads(const dac *d, uint64_t *failed)
 {
@@ -67,21 +66,25 @@ uint64_t dac_reads(const dac *d, uint64_t *failed)
     return d->reads;
 }
 
-bool dac_said(dac *d, int32_t hr)
+bool dac__said(dac *d, int32_t hr)
 {
     d->hr = (uint32_t)hr;
     return hr >= 0;
 }
 
-void dac_release(void *object)
+typedef int32_t (*self_fn)(void *);
+typedef int32_t (*query_fn)(void *, const dac_guid *, void **);
+typedef int32_t (*request_fn)(void *, uint32_t, uint32_t, void *, uint32_t, void *);
+
+void dac__release(dac *d, void *object)
 {
-    if (object) DAC_SLOT(object, 2, uint32_t(*)(void *))(object);
+    if (object) (void)DAC_CALL_0(d, object, 2, self_fn);
 }
 
-static void *query(void *object, const dac_guid *iid)
+static void *query(dac *d, void *object, const dac_guid *iid)
 {
     void *out = NULL;
-    int32_t hr = DAC_SLOT(object, 0, int32_t(*)(void *, const dac_guid *, void **))(object, iid, &out);
+    int32_t hr = DAC_CALL(d, object, 0, query_fn, iid, &out);
     return hr >= 0 ? out : NULL;
 }
 
@@ -106,7 +109,7 @@ static int create(dac *d, dac__create_fn make, err *e)
 {
     /* Old ones replace signal handlers; ours stay. */
     static const int signals[] = {SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGTERM, SIGCHLD};
-    int32_t hr = make(&IID_PROCESS, &d->data_target, &d->process);
+    int32_t hr = DAC_GUARDED(d, make(&IID_PROCESS, &d->data_target, &d->process));
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         struct sigaction sa;
         if (sigaction(signals[i], NULL, &sa) == 0 && sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN)
@@ -115,12 +118,10 @@ static int create(dac *d, dac__create_fn make, err *e)
     if (hr < 0) return refused(d, hr, e);
     dac__guard(d);
     for (int i = 1; i <= DAC_SOS_MAX; i++)
-        d->sos[i] = query(d->process, &IID_SOS[i]);
+        d->sos[i] = query(d, d->process, &IID_SOS[i]);
     if (!d->sos[1]) return err_set(e, ERR_UNSUPPORTED_RUNTIME, "the runtime's library has no ISOSDacInterface");
     uint32_t revision = 0;
-    int32_t (*request)(void *, uint32_t, uint32_t, void *, uint32_t, void *) =
-        DAC_SLOT(d->process, 33, int32_t(*)(void *, uint32_t, uint32_t, void *, uint32_t, void *));
-    hr = request(d->process, 0xe0000000u, 0, NULL, sizeof revision, &revision);
+    hr = DAC_CALL(d, d->process, 33, request_fn, 0xe0000000u, 0, NULL, sizeof revision, &revision);
     if (hr < 0 || revision < REVISION_OF_EXTRA_REFERENCES)
         return err_set(e, ERR_UNSUPPORTED_RUNTIME, "the runtime's library is of an unknown revision (%u)", revision);
     d->extra_release = revision == REVISION_OF_EXTRA_REFERENCES;
@@ -155,18 +156,20 @@ void dac_close(dac *d)
 {
     if (!d) return;
     for (int i = 1; i <= DAC_SOS_MAX; i++)
-        dac_release(d->sos[i]);
-    dac_release(d->process);
+        dac__release(d, d->sos[i]);
+    dac__release(d, d->process);
     free(d->cache);
     free(d->cache_bytes);
+    map64_fini(&d->method_at);
     free(d);
 }
 
 void dac_flush(dac *d)
 {
     dac__cache_clear(d);
+    map64_clear(&d->method_at);
     if (d->sos[13])
-        DAC_SLOT(d->sos[13], 10, int32_t(*)(void *))(d->sos[13]);
+        (void)DAC_CALL_0(d, d->sos[13], 10, self_fn);
     else
-        DAC_SLOT(d->process, 3, int32_t(*)(void *))(d->process);
+        (void)DAC_CALL_0(d, d->process, 3, self_fn);
 }

@@ -21,8 +21,8 @@ typedef int32_t (*aup_fn)(void *, dac_addr, uint32_t, void *);
 typedef int32_t (*aupp_fn)(void *, dac_addr, uint32_t, void *, void *);
 
 #define ASK(object, slot, type, ...)                                                                                   \
-    (dac_said(d, DAC_GUARDED(d, DAC_SLOT(object, slot, type)(object, __VA_ARGS__))) ||                                 \
-     (dac__again(d) && dac_said(d, DAC_GUARDED(d, DAC_SLOT(object, slot, type)(object, __VA_ARGS__)))))
+    (dac__said(d, DAC_CALL(d, object, slot, type, __VA_ARGS__)) ||                                                     \
+     (dac__again(d) && dac__said(d, DAC_CALL(d, object, slot, type, __VA_ARGS__))))
 #define SOS(n, slot, type, ...) (d->sos[n] && ASK(d->sos[n], slot, type, __VA_ARGS__))
 
 /* ---- one record each ---- */
@@ -199,6 +199,36 @@ bool dac_code_name(dac *d, dac_addr ip, buf *utf8)
     return n > 0 && utf16le_to_utf8(slice_of(text, 2 * n), utf8);
 }
 
+bool dac_register_name(dac *d, int32_t reg, buf *utf8)
+{
+    typedef int32_t (*fn)(void *, int32_t, uint32_t, uint16_t *, uint32_t *);
+    uint16_t text[32] = {0};
+    uint32_t need = 0;
+    if (!SOS(1, 80, fn, reg, 31, text, &need)) return false;
+    size_t n = 0;
+    while (n < 31 && text[n])
+        n++;
+    return n > 0 && utf16le_to_utf8(slice_of(text, 2 * n), utf8);
+}
+
+bool dac_type_name_in_metadata(dac *d, dac_addr module, uint32_t token, buf *utf8)
+{
+    typedef int32_t (*query_fn)(void *, const dac_guid *, void **);
+    typedef int32_t (*props_fn)(void *, uint32_t, uint16_t *, uint32_t, uint32_t *, uint32_t *, uint32_t *);
+    static const dac_guid import =
+        DAC_GUID(0x7dac8207, 0xd3ae, 0x4c75, 0x9b, 0x67, 0x92, 0x80, 0x1a, 0x49, 0x7d, 0x44); /* IMetaDataImport */
+    void *m = NULL, *metadata = NULL;
+    uint16_t text[512] = {0};
+    uint32_t got = 0, flags = 0, extends = 0;
+    if (!SOS(1, 12, ap_fn, module, &m) || !m) return false;
+    bool ok = ASK(m, 0, query_fn, &import, &metadata) && metadata &&
+              ASK(metadata, 12, props_fn, token, text, 512, &got, &flags, &extends);
+    ok = ok && got > 1 && got <= 512 && utf16le_to_utf8(slice_of(text, 2 * (size_t)(got - 1)), utf8);
+    dac__release(d, metadata);
+    dac__release(d, m);
+    return ok;
+}
+
 /* ---- modules ---- */
 
 bool dac_get_module_layout(dac *d, dac_addr module, dac_module_layout *out)
@@ -206,8 +236,8 @@ bool dac_get_module_layout(dac *d, dac_addr module, dac_module_layout *out)
     typedef int32_t (*request_fn)(void *, uint32_t, uint32_t, void *, uint32_t, void *);
     void *m = NULL;
     if (!SOS(1, 12, ap_fn, module, &m) || !m) return false;
-    bool ok = dac_said(d, DAC_SLOT(m, 36, request_fn)(m, 0xf0000001u, 0, NULL, sizeof *out, out));
-    dac_release(m);
+    bool ok = dac__said(d, DAC_CALL(d, m, 36, request_fn, 0xf0000001u, 0, NULL, sizeof *out, out));
+    dac__release(d, m);
     return ok;
 }
 
@@ -244,13 +274,13 @@ static bool drain(dac *d, void *en, size_t item, size_t max, void **v, size_t *n
             all = p;
         }
         uint32_t got = 0;
-        int32_t hr = DAC_GUARDED(d, DAC_SLOT(en, 6, upp_fn)(en, FETCH_AT_ONCE, all + done * item, &got));
-        if (!dac_said(d, hr) || got == 0 || got > FETCH_AT_ONCE) break;
+        int32_t hr = DAC_CALL(d, en, 6, upp_fn, FETCH_AT_ONCE, all + done * item, &got);
+        if (!dac__said(d, hr) || got == 0 || got > FETCH_AT_ONCE) break;
         done += got;
         if (done >= max) break;
     }
-    dac_release(en);
-    if (d->extra_release) dac_release(en);
+    dac__release(d, en);
+    if (d->extra_release) dac__release(d, en);
     *v = all;
     *n = done;
     return all != NULL;
@@ -289,17 +319,17 @@ bool dac_il_offset(dac *d, dac_addr ip, uint32_t *il)
     uint64_t h = 0;
     void *m = NULL, *p = d->process;
     bool found = false;
-    if (!dac_said(d, DAC_SLOT(p, 27, start_fn)(p, ip, NULL, &h))) return false;
-    if (DAC_SLOT(p, 28, next_fn)(p, &h, &m) == DAC_S_OK && m) {
+    if (!dac__said(d, DAC_CALL(d, p, 27, start_fn, ip, NULL, &h))) return false;
+    if (DAC_CALL(d, p, 28, next_fn, &h, &m) == DAC_S_OK && m) {
         uint32_t need = 0, offsets[32];
-        if (dac_said(d, DAC_SLOT(m, 12, offsets_fn)(m, ip, 32, &need, offsets)))
+        if (dac__said(d, DAC_CALL(d, m, 12, offsets_fn, ip, 32, &need, offsets)))
             for (uint32_t i = 0; i < need && i < 32 && !found; i++)
                 if (offsets[i] < 0xfffffff0u) {
                     *il = offsets[i];
                     found = true;
                 }
-        dac_release(m);
+        dac__release(d, m);
     }
-    DAC_SLOT(p, 29, end_fn)(p, h);
+    (void)DAC_CALL(d, p, 29, end_fn, h);
     return found;
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "memory/dac_internal.h"
@@ -15,8 +16,10 @@
 #define STUCK_ROUNDS  5 /* of a live target a call takes milliseconds */
 #define STUCK_SIGNAL  SIGUSR2
 
-static _Thread_local sigjmp_buf back;
-static _Thread_local volatile sig_atomic_t inside;
+#define DEPTH_MAX 4u /* a call, one of a callback of ours in it, and some to spare */
+
+static _Thread_local sigjmp_buf back[DEPTH_MAX];
+static _Thread_local volatile sig_atomic_t depth;
 
 /* What the watcher sees: the thread in a call, and a number that each call changes. */
 static _Atomic(pthread_t) caller;
@@ -26,16 +29,19 @@ static atomic_uint falls;
 
 sigjmp_buf *dac__enter(void)
 {
-    atomic_store(&caller, pthread_self());
-    atomic_fetch_add(&calls, 1);
-    inside = 1;
-    return &back;
+    if (depth == DEPTH_MAX) abort();
+    if (depth == 0) {
+        atomic_store(&caller, pthread_self());
+        atomic_fetch_add(&calls, 1);
+    }
+    depth = depth + 1;
+    return &back[depth - 1];
 }
 
 int32_t dac__leave(int32_t hr)
 {
-    inside = 0;
-    atomic_fetch_add(&calls, 1);
+    depth = depth - 1;
+    if (depth == 0) atomic_fetch_add(&calls, 1);
     return hr;
 }
 
@@ -56,8 +62,8 @@ unsigned dac_falls(const dac *d) { return d->falls; }
 
 static void on_signal(int sig)
 {
-    bool ours = inside && (sig != STUCK_SIGNAL || atomic_load(&stuck) == atomic_load(&calls));
-    if (ours && atomic_fetch_add(&falls, 1) < FALLS_MAX) siglongjmp(back, 1);
+    bool ours = depth > 0 && (sig != STUCK_SIGNAL || atomic_load(&stuck) == atomic_load(&calls));
+    if (ours && atomic_fetch_add(&falls, 1) < FALLS_MAX) siglongjmp(back[depth - 1], 1);
     if (sig == STUCK_SIGNAL) return;
     signal(sig, SIG_DFL);
     raise(sig);
@@ -86,6 +92,8 @@ void dac__guard(const dac *d)
     struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_NODEFER};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &sa, NULL);
+    static atomic_bool watched;
     pthread_t watcher;
-    if (mem_is_live(d->t) && pthread_create(&watcher, NULL, watch, NULL) == 0) pthread_detach(watcher);
+    if (!mem_is_live(d->t) || atomic_exchange(&watched, true)) return;
+    if (pthread_create(&watcher, NULL, watch, NULL) == 0) pthread_detach(watcher);
 }

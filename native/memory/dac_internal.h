@@ -56,6 +56,7 @@ struct dac {
     unsigned falls; /* calls that faulted or did not return */
     dac__page *cache;
     uint8_t *cache_bytes;
+    map64 method_at; /* code address -> method, 0: none; good until dac_flush */
 };
 
 /* dac_target.c: what the library asks of us. */
@@ -74,15 +75,22 @@ int32_t dac__find_metadata(dac *d, const uint16_t *path, uint32_t stamp, uint32_
 #pragma GCC diagnostic ignored "-Wclobbered"
 #endif
 /* dac_guard.c: DAC_GUARDED is a call of the library: DAC_E_FELL when it faults or does not return (live targets: after
- * some seconds). Arguments that change other than through addresses do not survive that. */
-#define DAC_GUARDED(d, call) (sigsetjmp(*dac__enter(), 0) == 0 ? dac__leave(call) : dac__fell(d))
+ * some seconds). A callback of ours may ask on: the inner call's end is not the outer one's. Arguments that change
+ * other than through addresses do not survive that. */
+/* A method of an object of the library, by its place; every call of one is a DAC_CALL. */
+#define DAC_SLOT(object, slot, type)         ((type)(*(void ***)(object))[slot])
+#define DAC_CALL(d, object, slot, type, ...) DAC_GUARDED(d, DAC_SLOT(object, slot, type)(object, __VA_ARGS__))
+#define DAC_CALL_0(d, object, slot, type)    DAC_GUARDED(d, DAC_SLOT(object, slot, type)(object))
+#define DAC_GUARDED(d, call)                 (sigsetjmp(*dac__enter(), 0) == 0 ? dac__leave(call) : dac__fell(d))
 sigjmp_buf *dac__enter(void);
 int32_t dac__leave(int32_t hr);
 int32_t dac__fell(dac *d);
 /* Did the last call of a process that may run fall? Then what was read is forgotten, and it is worth another try. */
 bool dac__again(dac *d);
-/* Once the library is loaded, which replaces handlers itself. */
+/* Before the library is loaded, and once more when it is: old ones replace handlers themselves. */
 void dac__guard(const dac *d);
+bool dac__said(dac *d, int32_t hr);      /* remembers an HRESULT; true when it is success */
+void dac__release(dac *d, void *object); /* NULL is fine */
 /* dac_load.c: the library's CLRDataCreateInstance. */
 typedef int32_t (*dac__create_fn)(const dac_guid *iid, void *target, void **out);
 int dac__load(dac *d, const char *dac_path, dac__create_fn *out, err *e);

@@ -262,7 +262,7 @@ static int check_owner(const dac *d, const char *path, const struct stat *st, er
 
 typedef int (*entry_fn)(void *module, uint32_t reason, void *reserved);
 
-static int load(const char *path, int fd, dac__create_fn *out, err *e)
+static int load(dac *d, const char *path, int fd, dac__create_fn *out, err *e)
 {
     char by_fd[64];
     snprintf(by_fd, sizeof by_fd, "/proc/self/fd/%d", fd); /* the file that was checked is the one that is loaded */
@@ -275,9 +275,10 @@ static int load(const char *path, int fd, dac__create_fn *out, err *e)
                      "the target's runtime is built for musl (Alpine): run a lunette that is built for musl beside it");
         return rc;
     }
+    dac__guard(d);
     bool has_pal = dlsym(lib, "DAC_PAL_InitializeDLL") || dlsym(lib, "PAL_InitializeDLL");
     entry_fn entry = (entry_fn)(uintptr_t)dlsym(lib, "DllMain");
-    if (has_pal && (!entry || !entry(lib, 1, NULL)))
+    if (has_pal && (!entry || DAC_GUARDED(d, entry(lib, 1, NULL)) <= 0))
         return err_set(e, ERR_UNSUPPORTED_RUNTIME, "%s does not start", path);
     *out = (dac__create_fn)(uintptr_t)dlsym(lib, "CLRDataCreateInstance");
     return *out ? 0 : err_set(e, ERR_UNSUPPORTED_RUNTIME, "%s has no CLRDataCreateInstance", path);
@@ -304,7 +305,7 @@ int dac__load(dac *d, const char *dac_path, dac__create_fn *out, err *e)
     if (rc >= 0 && d->rt.dac_id_size > 0 &&
         (build_id_of_fd(fd, id) != d->rt.dac_id_size || memcmp(id, d->rt.dac_id, d->rt.dac_id_size) != 0))
         rc = err_set(e, ERR_PERMISSION_DENIED, "%s was exchanged while it was looked at", s->found);
-    if (rc >= 0) rc = load(s->found, fd, out, e);
+    if (rc >= 0) rc = load(d, s->found, fd, out, e);
 out:
     if (fd >= 0) close(fd);
     free(s);

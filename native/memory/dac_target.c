@@ -8,9 +8,10 @@
 #include "base/utf.h"
 #include "memory/dac_internal.h"
 
-#define PAGE         4096u
-#define READ_THROUGH 65536u /* larger reads pass the cache by */
-#define PATH_UNITS   2048u
+#define PAGE             4096u
+#define READ_THROUGH     65536u /* larger reads pass the cache by */
+#define PATH_UNITS       2048u
+#define PREFETCH_AT_ONCE 256u
 
 static const dac_guid IID_UNKNOWN = DAC_GUID(0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0x46);
 static const dac_guid IID_DATA_TARGET =
@@ -55,6 +56,29 @@ static bool with_cache(dac *d)
     for (uint32_t i = 0; i < DAC_CACHE_PAGES; i++)
         d->cache[i].p = d->cache_bytes + (size_t)i * PAGE;
     return true;
+}
+
+void dac_prefetch(dac *d, const dac_addr *addresses, size_t n)
+{
+    mem_piece pieces[PREFETCH_AT_ONCE];
+    dac__page *pages[PREFETCH_AT_ONCE];
+    if (!mem_is_live(d->t) || !with_cache(d)) return;
+    for (size_t i = 0; i < n;) {
+        size_t k = 0;
+        for (; i < n && k < PREFETCH_AT_ONCE; i++) {
+            uint64_t base = addresses[i] & ~(uint64_t)(PAGE - 1);
+            dac__page *p = &d->cache[(base / PAGE) % DAC_CACHE_PAGES];
+            if (p->address == (base | 1)) continue;
+            p->address = 0; /* until its bytes are there */
+            pages[k] = p;
+            pieces[k++] = (mem_piece){.address = base, .to = p->p, .n = PAGE};
+        }
+        mem_read_pieces(d->t, pieces, k);
+        for (size_t j = 0; j < k; j++) { /* of two with one place the last one stays */
+            pages[j]->n = (uint32_t)pieces[j].got;
+            pages[j]->address = pieces[j].address | 1;
+        }
+    }
 }
 
 size_t dac__read(dac *d, uint64_t address, void *to, size_t n)

@@ -99,31 +99,12 @@ const heap_module *heap_module_of(heap *h, uint64_t address)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-typedef int32_t (*fn_query)(void *self, const void *iid, void **out);
-typedef int32_t (*fn_module)(void *self, dac_addr module, void **out);
-typedef int32_t (*fn_type_props)(void *self, uint32_t token, uint16_t *name, uint32_t units, uint32_t *got,
-                                 uint32_t *flags, uint32_t *extends);
-enum { SLOT_QUERY = 0, SLOT_GET_MODULE = 12, SLOT_TYPE_PROPS = 12, NAME_UNITS = 512 };
-
 /* A type of a module that was made at run time: the runtime does not name it, its metadata do (IMetaDataImport). */
 static bool dynamic_name(heap *h, uint64_t mt, buf *out)
 {
-    static const uint8_t import[16] = {0x07, 0x82, 0xAC, 0x7D, 0xAE, 0xD3, 0x75, 0x4c,
-                                       0x9B, 0x67, 0x92, 0x80, 0x1A, 0x49, 0x7D, 0x44};
     dac_method_table t;
-    void *sos = dac_sos(h->d, 1), *module = NULL, *metadata = NULL;
-    uint16_t name[NAME_UNITS];
-    uint32_t got = 0, flags = 0, extends = 0;
-    if (!sos || !dac_get_method_table(h->d, mt, &t) || !(t.token & 0xFFFFFF)) return false;
-    if (DAC_SLOT(sos, SLOT_GET_MODULE, fn_module)(sos, t.module, &module) < 0 || !module) return false;
-    bool ok = DAC_SLOT(module, SLOT_QUERY, fn_query)(module, import, &metadata) >= 0 && metadata;
-    ok = ok &&
-         DAC_SLOT(metadata, SLOT_TYPE_PROPS, fn_type_props)(metadata, t.token, name, NAME_UNITS, &got, &flags,
-                                                            &extends) >= 0 &&
-         got > 1 && got <= NAME_UNITS && utf16le_to_utf8(slice_of((const uint8_t *)name, 2 * (size_t)(got - 1)), out);
-    dac_release(metadata);
-    dac_release(module);
-    return ok;
+    return dac_get_method_table(h->d, mt, &t) && t.token & 0xFFFFFF &&
+           dac_type_name_in_metadata(h->d, t.module, t.token, out);
 }
 
 bool heap_type_name(heap *h, uint64_t mt, buf *out)

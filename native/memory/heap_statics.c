@@ -180,7 +180,7 @@ const heap_static *heap_statics(heap *h, size_t *n)
 {
     if (!h->statics_read) {
         h->statics_read = true;
-        looking l = {.h = h, .new_bases = dac_sos(h->d, 14) != NULL, .seen = {.max = (size_t)HEAP_TYPES_MAX * 2}};
+        looking l = {.h = h, .new_bases = dac_has(h->d, 14), .seen = {.max = (size_t)HEAP_TYPES_MAX * 2}};
         for (size_t i = 0; i < h->n_loaded; i++) {
             enter_module(&l, h->loaded[i].module);
             one_type(&l, h->loaded[i].row, h->loaded[i].mt);

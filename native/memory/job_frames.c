@@ -188,18 +188,12 @@ static void write_string(looking *l, const char *key, dac_addr object)
 /* "rbp-0x18", "rsi", or the address of the slot. */
 static void write_location(looking *l, const dac_stack_ref *r)
 {
-    typedef int32_t (*name_fn)(void *, int32_t, uint32_t, uint16_t *, uint32_t *);
-    uint16_t units[32] = {0};
-    uint32_t need = 0;
     char text[96] = "";
-    void *sos = dac_sos(l->d, 1);
-    if (r->has_register && dac_said(l->d, DAC_SLOT(sos, 80, name_fn)(sos, r->reg, 31, units, &need)))
-        for (size_t i = 0; i < 31 && units[i]; i++) {
-            char c = '?';
-            if (units[i] < 128) c = (char)units[i];
-            text[i] = c;
-            text[i + 1] = '\0';
-        }
+    buf b;
+    buf_init(&b, 0);
+    if (r->has_register && dac_register_name(l->d, r->reg, &b))
+        snprintf(text, sizeof text, "%.*s", (int)(b.n < 32 ? b.n : 32), (const char *)b.p);
+    buf_fini(&b);
     size_t n = strlen(text);
     if (r->address && n == 0)
         snprintf(text, sizeof text, "0x%llx", (unsigned long long)r->address);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* job_threads.c: the job `threads`: every thread with its stack, locks and the pool, of a process or a core, as JSON.
- * What it means is decided in Lua. The target stands from the first thread to the last name; how long is told. */
+ * What it means is decided in Lua. The library is loaded while the target runs; it stands from the first thread to the
+ * last lock; how long is told. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "memory/jobs.h"
 
 #define THREADS_GUARD 20000
+#define PREFETCHED    1024u /* threads whose stacks are fetched at once */
+#define STACK_PAGES   2u
 #define NAME_MAX_LEN  2048
 
 /* ---- tables ---- */
@@ -378,6 +381,17 @@ static void write_runtime(snap *s, const dac_runtime *rt)
 
 /* ---- the job ---- */
 
+static void find_lock_type(snap *s)
+{
+    s->lock_type = clr_type(&s->names, "System.Threading", "Lock");
+    if (!s->lock_type) return;
+    s->lock_owner_at = clr_field(&s->names, s->lock_type, "_owningThreadId");
+    s->lock_state_at = clr_field(&s->names, s->lock_type, "_state");
+    s->lock_recursion_at = clr_field(&s->names, s->lock_type, "_recursionCount");
+    if (!s->lock_owner_at || !s->lock_state_at) s->lock_type = 0;
+}
+
+/* All that can be done while the target still runs. */
 static int prepare(snap *s, dac_runtime *rt, err *e)
 {
     s->methods.size = sizeof(snap_method);
@@ -402,16 +416,29 @@ static int prepare(snap *s, dac_runtime *rt, err *e)
     int rc = dac_open(s->t, job_text(s->j, "dacPath", NULL), &s->d, e);
     if (rc < 0) return rc;
     clr_names_init(&s->names, s->d);
-    dac_get_globals(s->d, &s->globals);
     s->thin_16 = rt->major == 0 || rt->major >= 8;
-    s->lock_type = clr_type(&s->names, "System.Threading", "Lock");
-    if (s->lock_type) {
-        s->lock_owner_at = clr_field(&s->names, s->lock_type, "_owningThreadId");
-        s->lock_state_at = clr_field(&s->names, s->lock_type, "_state");
-        s->lock_recursion_at = clr_field(&s->names, s->lock_type, "_recursionCount");
-        if (!s->lock_owner_at || !s->lock_state_at) s->lock_type = 0;
-    }
+    find_lock_type(s);
     return 0;
+}
+
+/* The target stands: what was read while it ran is forgotten, and the stacks are fetched in few calls. */
+static void begin(snap *s)
+{
+    dac_addr tops[PREFETCHED * STACK_PAGES];
+    size_t n, k = 0;
+    if (!s->d) return;
+    if (mem_is_live(s->t)) dac_flush(s->d);
+    dac_get_globals(s->d, &s->globals);
+    if (!s->lock_type) find_lock_type(s);
+    const mem_thread *th = mem_threads(s->t, &n);
+    for (size_t i = 0; mem_is_live(s->t) && i < n && i < PREFETCHED; i++) {
+        mem_registers r;
+        err quiet = {0};
+        if (!th[i].stopped || mem_registers_of(s->t, th[i].tid, &r, &quiet) < 0) continue;
+        for (size_t page = 0; page < STACK_PAGES; page++)
+            tops[k++] = r.general.rsp + page * (uint64_t)4096;
+    }
+    dac_prefetch(s->d, tops, k);
 }
 
 static void finish(snap *s)
@@ -425,6 +452,7 @@ static void finish(snap *s)
         map64_fini(&tables[i]->index);
     }
     map64_fini(&s->il);
+    map64_fini(&s->code);
     arena_free(&s->a);
     free(s->frames);
     free(s->native_frames);
@@ -482,11 +510,14 @@ static void write_all(snap *s, const dac_runtime *rt)
         job_progress(s->j, 0.85, "reading the pool");
         snap_pool(s);
         snap_write_locks(s);
+    }
+    (void)mem_modules(s->t, &(size_t){0}); /* what is written of them is read while they are there */
+    job_resume(s->j);
+    if (s->d) {
         write_methods(s);
         write_managed_modules(s);
     }
     snap_write_modules(s);
-    job_resume(s->j);
     key_int(s->w, "stopNs", mem_stop_ns(s->t));
     write_notes(s);
     jsonw_end_object(s->w);
@@ -500,8 +531,9 @@ int job_threads(mem_job *j, err *e)
     if (!s) return err_set(e, ERR_NO_MEMORY, "no memory");
     s->j = j;
     int rc = job_target(j, &s->t, e);
-    if (rc >= 0) rc = job_stop(j, e);
     if (rc >= 0) rc = prepare(s, &rt, e);
+    if (rc >= 0) rc = job_stop(j, e);
+    if (rc >= 0) begin(s);
     if (rc >= 0 && s->native) rc = snap_native_open(s, e);
     if (rc >= 0) {
         s->w = job_json(j);

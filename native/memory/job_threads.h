@@ -48,7 +48,8 @@ typedef struct snap {
     uint32_t lock_owner_at, lock_state_at, lock_recursion_at;
     bool thin_16; /* owner numbers of thin locks have 16 bits */
     arena a;
-    map64 il; /* code address -> IL offset, or UINT64_MAX */
+    map64 il;   /* code address -> IL offset, or UINT64_MAX */
+    map64 code; /* code address -> where its managed method begins, 0: it is none */
     snap_table methods, modules, types, locks;
     bool native, runtime;
     uint32_t max_frames;

@@ -7,20 +7,33 @@
 
 #include "memory/job_threads.h"
 
-static bool read_target(void *arg, uint64_t address, void *out, size_t n) { return mem_get(arg, address, out, n); }
+#define CODE_KEPT 65536u
+
+/* Words of stacks, one by one: through the library's pages where it is there, which are few calls of the kernel. */
+static bool read_target(void *arg, uint64_t address, void *out, size_t n)
+{
+    snap *s = arg;
+    return s->d && n <= 4096 ? dac_read(s->d, address, out, n) : mem_get(s->t, address, out, n);
+}
 
 static bool is_code(void *arg, uint64_t ip, uint64_t *start)
 {
     snap *s = arg;
     dac_code code;
-    if (!s->d || !dac_get_code(s->d, ip, &code) || !code.start) return false;
-    *start = code.start;
-    return true;
+    uint64_t known = 0;
+    if (!s->d) return false;
+    if (!map64_get(&s->code, ip, &known)) {
+        known = dac_get_code(s->d, ip, &code) ? code.start : 0;
+        s->code.max = CODE_KEPT;
+        (void)map64_put(&s->code, ip, known);
+    }
+    if (known) *start = known;
+    return known != 0;
 }
 
 int snap_native_open(snap *s, err *e)
 {
-    uw_memory memory = {read_target, s->t};
+    uw_memory memory = {read_target, s};
     size_t n;
     const mem_mapping *m = mem_mappings(s->t, &n);
     s->space = uw_space_new(&memory);
