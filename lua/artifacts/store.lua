@@ -2,6 +2,7 @@
 -- store: what a caller names below the artifact root. A path is checked here at each call, and walked without links where it is opened.
 local artifacts = require("lunette.artifacts")
 local errors = require("lunette.errors")
+local fs = require("lunette.fs")
 local hints = require("lunette.hints")
 local recordings = require("lunette.recordings")
 
@@ -25,6 +26,23 @@ function M.existing(path, parameter, absolute)
   local name, err = artifacts.name(M.root(), path, absolute)
   if name then return name end
   return nil, about(err, parameter)
+end
+
+--- The real path of a file that this request may read: any for a person on the command line, one below the root for a client.
+---@param ctx { transport: string }
+---@param path string
+---@param parameter string   of the call, for the error
+---@return string? path, table? err   InvalidArgument; InvalidArtifactPath, ArtifactNotFound
+function M.readable(ctx, path, parameter)
+  local name, err
+  if ctx.transport ~= "cli" then
+    name, err = M.existing(path, parameter, true)
+    if not name then return nil, err end
+    path = M.root() .. "/" .. name
+  end
+  local real = fs.realpath(path)
+  if real then return real end
+  return nil, errors.invalid(parameter, ("There is no file %s."):format(path))
 end
 
 --- The name of a folder below the root, whether it is there or not ("" for none given).

@@ -15,6 +15,7 @@ local oncpu = lazy("samplers.oncpu")
 local process = require("lunette.process")
 local resource = lazy("samplers.resource")
 local sources = lazy("samplers.sources")
+local store = lazy("artifacts.store")
 local symbol_path = lazy("samplers.symbol_path")
 local traces = lazy("samplers.traces")
 local waits = lazy("samplers.waits")
@@ -74,8 +75,8 @@ end
 local function collect_os(ctx, source, args)
   local methods
   if args.nativeAotMapFile and source.process.digest.runtime == "NativeAot" then
-    local err
-    methods, err = ilc.read(args.nativeAotMapFile)
+    local path, err = store.readable(ctx, args.nativeAotMapFile, ilc.PARAMETER)
+    if path then methods, err = ilc.read(path) end
     if not methods then return nil, err end
   end
   local artifact, phases = oncpu.run(ctx, source, args)

@@ -7,6 +7,7 @@ local fs = require("lunette.fs")
 
 local M = {}
 
+M.PARAMETER = "nativeAotMapFile"
 M.MAX_BYTES = 128 << 20
 M.MAX_METHODS = 1000000
 local CORELIB <const> = { "S_P_CoreLib_", "System.Private.CoreLib" }
@@ -18,7 +19,7 @@ local ENTITIES <const> = { lt = "<", gt = ">", amp = "&", quot = '"', apos = "'"
 function M.read(path)
   local text, err = fs.read(path, M.MAX_BYTES)
   if not text then
-    return nil, errors.invalid("nativeAotMapFile", ("nativeAotMapFile cannot be read: %s."):format(tostring(err and err.message or err)))
+    return nil, errors.invalid(M.PARAMETER, ("nativeAotMapFile cannot be read: %s."):format(tostring(err and err.message or err)))
   end
   local methods, n = {}, 0
   for name in text:gmatch('<MethodCode Name="([^"]*)"') do
@@ -28,7 +29,7 @@ function M.read(path)
     if n >= M.MAX_METHODS then break end
   end
   if n == 0 then
-    return nil, errors.invalid("nativeAotMapFile", "nativeAotMapFile names no method: it is no *.map.xml that <IlcGenerateMapFile> makes.")
+    return nil, errors.invalid(M.PARAMETER, "nativeAotMapFile names no method: it is no *.map.xml that <IlcGenerateMapFile> makes.")
   end
   return methods
 end

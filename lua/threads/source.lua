@@ -7,17 +7,6 @@ local store = require("artifacts.store")
 
 local M = {}
 
-local function dump_path(ctx, given)
-  if ctx.transport == "cli" then
-    local real = fs.realpath(given)
-    if not real then return nil, errors.invalid("dumpFilePath", ("There is no file %s."):format(given)) end
-    return real
-  end
-  local name, err = store.existing(given, "dumpFilePath", true)
-  if not name then return nil, err end
-  return fs.realpath(store.path(name))
-end
-
 -- What a stop and the memory tell needs no diagnostics socket, and no runtime.
 local WITHOUT_SOCKET <const> = { NotADotnetProcess = true, EndpointUnavailable = true }
 
@@ -25,7 +14,7 @@ local WITHOUT_SOCKET <const> = { NotADotnetProcess = true, EndpointUnavailable =
 ---@return { process: table?, dump: string?, any: boolean? }?, LunetteError?
 function M.of(ctx, args)
   if args.dumpFilePath then
-    local path, err = dump_path(ctx, args.dumpFilePath)
+    local path, err = store.readable(ctx, args.dumpFilePath, "dumpFilePath")
     if not path then return nil, err end
     return { dump = path }
   end

@@ -32,17 +32,6 @@ local HEAD <const> = 24 -- bytes that tell what a file is
 
 -- ---- where the heap is ------------------------------------------------------------------------------------------------------------
 
-local function path_of(ctx, given)
-  if ctx.transport == "cli" then
-    local real = fs.realpath(given)
-    if not real then return nil, errors.invalid("dumpFilePath", ("There is no file %s."):format(given)) end
-    return real
-  end
-  local name, err = store.existing(given, "dumpFilePath", true)
-  if not name then return nil, err end
-  return fs.realpath(store.path(name))
-end
-
 local function form_of(path)
   local head = fs.head(path, HEAD) or ""
   if head:find("!FastSerialization.1", 1, true) then return "gcdump" end
@@ -130,7 +119,7 @@ end
 -- ---- the sources ------------------------------------------------------------------------------------------------------------------
 
 local function of_file(ctx, args)
-  local path, err = path_of(ctx, args.dumpFilePath)
+  local path, err = store.readable(ctx, args.dumpFilePath, "dumpFilePath")
   if not path then return nil, err end
   local form = form_of(path)
   local artifact

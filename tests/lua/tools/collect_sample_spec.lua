@@ -4,6 +4,7 @@ local args = require("lunette.args")
 local collect_sample = require("tools.collect_sample")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
+local kit = require("support.framework_kit")
 local oncpu = require("lunette.oncpu")
 local process = require("lunette.process")
 local sampled = require("support.sampled")
@@ -170,6 +171,18 @@ describe("collect_sample, the processor", function()
     envelope = sampled.call({ processId = 4711 })
     asked.close()
     assert.same({ "NotSupported", 1, 1 }, { envelope.error.kind, asked.n, #envelope.hints })
+  end)
+
+  it("reads a map file of NativeAOT only below the artifact root, and before the kernel is asked", function()
+    local _ <close> = stand_in("NativeAot")
+    local asked <const> = refusing("NotSupported")
+    for path, kind in pairs { ["/etc/hostname"] = "InvalidArtifactPath", ["../../etc/hostname"] = "InvalidArtifactPath",
+      ["no-such.map.xml"] = "ArtifactNotFound" } do
+      local envelope = kit.call(collect_sample, { processId = 4711, nativeAotMapFile = path }, kit.ctx())
+      assert.same({ kind, "nativeAotMapFile" }, { envelope.error.kind, envelope.error.detail })
+    end
+    asked.close()
+    assert.equal(0, asked.n)
   end)
 
   it("refuses a symbol server that is not allowed before anything is looked at, also for off_cpu", function()

@@ -231,6 +231,25 @@ describe("dumps #unit", function()
     end
   end)
 
+  it("gives a path that may be read: below the root for a client, anywhere for a person", function()
+    local inside, outside = root .. "/a.dmp", os.tmpname()
+    assert(fs.write_private(inside, "x"))
+    run("ln", "-s", outside, root .. "/link.dmp")
+    local function kind_of(path)
+      local found, err = store.readable({ transport = "stdio" }, path, "dumpFilePath")
+      return found or err.kind, err and err.detail
+    end
+    inside = fs.realpath(inside)
+    assert.same({ inside, inside }, { (kind_of("a.dmp")), (kind_of(root .. "/a.dmp")) })
+    for _, path in ipairs { outside, "../" .. outside:match("[^/]+$"), "link.dmp" } do
+      assert.same({ "InvalidArtifactPath", "dumpFilePath" }, { kind_of(path) })
+    end
+    assert.equal(fs.realpath(outside), store.readable({ transport = "cli" }, outside, "dumpFilePath"))
+    local _, err = store.readable({ transport = "cli" }, outside .. ".none", "dumpFilePath")
+    assert.same({ "InvalidArgument", "dumpFilePath" }, { err.kind, err.detail })
+    os.remove(outside)
+  end)
+
   describe("get_bytes", function()
     local function bytes(arguments, options) return kit.call(get_bytes, arguments, kit.ctx(options or BYTES)) end
 
