@@ -73,4 +73,14 @@ function M.round(x, digits)
   return math.tointeger(r) or r
 end
 
+--- A computed number as it is shown: six significant digits, but its whole part always. Integers, and what is no finite number, stay.
+---@generic T
+---@param x T
+---@return T
+function M.shown(x)
+  if math.type(x) ~= "float" or x - x ~= 0 then return x end
+  local text = math.abs(x) < 1e6 and ("%.6g"):format(x) or ("%.0f"):format(x)
+  return tonumber(text)
+end
+
 return M

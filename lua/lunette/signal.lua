@@ -6,6 +6,7 @@ local faults = require("lunette.faults")
 local guard = require("lunette.guard")
 local hints = require("lunette.hints")
 local log = require("lunette.log")
+local numbers = require("lunette.numbers")
 local sys = require("lunette.sys")
 
 local M = {}
@@ -52,7 +53,7 @@ local function complete(value, found, kind, handle_id)
   local buckets = {}
   for i = 1, math.min(value.buckets, #found.buckets) do
     local b = found.buckets[i]
-    buckets[i] = { key = named(b.key), magnitude = b.magnitude, unit = b.unit, handle = b.handle or handle_id }
+    buckets[i] = { key = named(b.key), magnitude = numbers.shown(b.magnitude), unit = b.unit, handle = b.handle or handle_id }
   end
   return {
     signal = value.id, summary = found.summary, salience = math.max(0, math.min(1, found.salience)), buckets = buckets,

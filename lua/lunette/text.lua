@@ -78,6 +78,12 @@ function M.join(words, conjunction)
   return table.concat(words, ", ", 1, n - 1) .. " " .. (conjunction or "and") .. " " .. words[n]
 end
 
+--- 1, "caller" -> "1 caller"; 2, "caller" -> "2 callers".
+---@param n integer
+---@param noun string
+---@param plural? string   where it is not the noun and an s
+function M.count(n, noun, plural) return ("%d %s"):format(n, n == 1 and noun or plural or noun .. "s") end
+
 --- The keys of a map, sorted.
 function M.keys(map)
   local list = {}

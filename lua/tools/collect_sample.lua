@@ -38,7 +38,10 @@ return tool {
       "cpuBackend", "string", enum = { "Automatic", "EventPipe", "Os" }, ci = true, default = "Automatic", applies_to = CPU,
       note = "Os: samples of the kernel.",
     },
-    { "nativeAotMapFile", "string?", applies_to = CPU, refused_for = PARAMS, note = "NativeAOT: the map file of ILC, below the artifact root." },
+    {
+      "nativeAotMapFile", "string?", applies_to = CPU, refused_for = PARAMS,
+      note = "NativeAOT: the map file of ILC, below the artifact root.",
+    },
     {
       "exportTrace", "bool", default = false, applies_to = CPU, refused_for = PARAMS, excludes = { "traceFilePath" },
       note = "Keep the .nettrace for get_bytes.",

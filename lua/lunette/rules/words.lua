@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The words of rules: levels, confidences and comparisons with their order, numbers as people read them, and sentences with gaps.
+local numbers = require("lunette.numbers")
+
 local M = {}
 
 M.LEVEL = { normal = 0, elevated = 1, high = 2, critical = 3 }
@@ -19,7 +21,7 @@ local EVIDENCE_ORDER <const> = { __order = { "name", "value", "comparison", "thr
 --- TriageSignalEvidence: one number with what it was compared with, and why. A number without a unit has an empty one.
 function M.evidence(name, value, comparison, threshold, unit, rationale)
   return setmetatable({
-    name = name, value = value, comparison = comparison, threshold = threshold, unit = unit or "", rationale = rationale,
+    name = name, value = numbers.shown(value), comparison = comparison, threshold = threshold, unit = unit or "", rationale = rationale,
   }, EVIDENCE_ORDER)
 end
 

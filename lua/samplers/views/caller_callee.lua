@@ -42,8 +42,8 @@ function M.project(artifact, opts)
     focus = focus, callers = wire.methods(artifact, edges.callers), callees = wire.methods(artifact, edges.callees),
     evidence = wire.evidence(artifact),
   }, ORDER), {
-    summary = ("%s: %.1f %% inclusive, %.1f %% of its own; %d callers and %d callees."):format(event_names.spoken(focus.method),
-      focus.inclusivePercent, focus.exclusivePercent, #edges.callers, #edges.callees),
+    summary = ("%s: %.1f %% inclusive, %.1f %% of its own; %s and %s."):format(event_names.spoken(focus.method), focus.inclusivePercent,
+      focus.exclusivePercent, text.count(#edges.callers, "caller"), text.count(#edges.callees, "callee")),
   }
 end
 

@@ -2,6 +2,7 @@
 -- counters/byProvider: the EventCounters grouped by provider, in the order in which the providers first spoke.
 local json = require("lunette.json")
 local snapshot = require("collectors.counters.snapshot")
+local text = require("lunette.text")
 local view = require("lunette.view")
 
 return view {
@@ -13,7 +14,7 @@ return view {
     for _, name in ipairs(artifact.provider_order) do
       if #by_name[name].counters > 0 then groups[#groups + 1] = by_name[name] end
     end
-    local summary = ("%d counters of %d provider%s."):format(#artifact.counters, #groups, #groups == 1 and "" or "s")
+    local summary = ("%s of %s."):format(text.count(#artifact.counters, "counter"), text.count(#groups, "provider"))
     return { providers = groups }, { summary = summary }
   end,
 }

@@ -3,6 +3,7 @@
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local process = require("lunette.process")
+local words = require("lunette.text")
 
 local M = {}
 
@@ -21,18 +22,18 @@ local function notes_of(found)
   return notes
 end
 
-local function plural(n, noun) return n == 1 and ("1 " .. noun) or ("%d %ses"):format(n, noun) end
+local function counted(n) return words.count(n, ".NET process", ".NET processes") end
 
 local function summary_of(rows, found, filter)
   local text
   if filter and #rows == 0 then
     text = ("No .NET process whose command line contains %q; without the filter: %d."):format(filter, #found.reachable)
   elseif filter then
-    text = ("%s of %d with %q in the command line."):format(plural(#rows, ".NET process"), #found.reachable, filter)
+    text = ("%s of %d with %q in the command line."):format(counted(#rows), #found.reachable, filter)
   elseif #rows == 0 then
     text = "No .NET process can be reached."
   else
-    text = plural(#rows, ".NET process") .. " can be reached."
+    text = counted(#rows) .. " can be reached."
   end
   if #found.unreachable > 0 then text = ("%s Seen but out of reach: %s."):format(text, process.name_unreachable(found.unreachable)) end
   return text

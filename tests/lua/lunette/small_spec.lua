@@ -10,6 +10,11 @@ local options = require("lunette.options")
 local text = require("lunette.text")
 
 describe("lunette.text #unit", function()
+  it("counts in words", function()
+    assert.same({ "0 callers", "1 caller", "2 callers", "2 processes" },
+      { text.count(0, "caller"), text.count(1, "caller"), text.count(2, "caller"), text.count(2, "process", "processes") })
+  end)
+
   it("finds the nearest word, or none", function()
     local words = { "list", "capabilities", "memory_trend", "runtime-config" }
     for typed, meant in pairs({ lst = "list", capabilites = "capabilities", ["memory-trend"] = "memory_trend", memorytrend = "memory_trend",
@@ -49,6 +54,14 @@ describe("lunette.numbers #unit", function()
     assert.equal("9007199254740992", numbers.count(9007199254740992))
     assert.equal("18446744073709551615", numbers.ulong(-1))
     assert.equal("7", numbers.ulong(7))
+  end)
+
+  it("shows six significant digits of what was computed, and never less than the whole part", function()
+    for _, pair in ipairs { { 1.8063359999999875, 1.80634 }, { -0.0112649432, -0.0112649 }, { 155992064.48, 155992064 },
+      { 7654321, 7654321 }, { 0.0, 0 }, { 1 / 0, 1 / 0 } } do
+      assert.equal(pair[2], numbers.shown(pair[1]))
+    end
+    assert.is_nil(numbers.shown(nil))
   end)
 
   it("times and spans are as the contract writes them", function()
