@@ -273,18 +273,32 @@ void budget__note_place(lua_State *L, box_frame *b)
     }
 }
 
-int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind)
+static void mark_condemned(lua_State *L, box_frame *b, err_kind kind)
 {
     b->doomed = b->condemned != ERR_NONE;
     b->end_ns = budget__cpu_ns(host_of(L)->running) + CONDEMNED_BOX_NS;
-    if (!b->doomed) {
-        b->condemned = kind;
-        /* Room to end with: each failure to allocate costs a full collection. */
-        b->account->max += BOX_ROOM;
-        b->account->up->max += BOX_ROOM;
-        budget__note_place(L, b);
-    }
+    if (b->doomed) return;
+    b->condemned = kind;
+    /* Room to end with: each failure to allocate costs a full collection. */
+    b->account->max += BOX_ROOM;
+    b->account->up->max += BOX_ROOM;
+    budget__note_place(L, b);
+}
+
+int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind)
+{
+    mark_condemned(L, b, kind);
     return budget__rethrow(L, host_of(L)->running);
+}
+
+bool budget__may_grow(host *h)
+{
+    box_frame *b = h->running ? h->running->box : NULL;
+    if (!b || !h->cur || mono_ns() < atomic_load(&h->slice_end_ns)) return true;
+    int64_t held = h->has_timer ? budget__held_ns(h) : mono_ns() - h->resumed_ns;
+    if (held <= b->hard_ns / 2) return true;
+    if (!budget__condemned(h->running)) mark_condemned(h->cur->L, b, ERR_BUDGET);
+    return false;
 }
 
 /* Throws if the task, or a call of a box that it is in, has used up its budget or must end. The outermost goes first:

@@ -202,6 +202,9 @@ void budget__recheck(host *h, lua_State *L); /* a tick that an inner coroutine d
 /* Marks t as condemned for this and throws; never returns. */
 int budget__condemn(lua_State *L, task *t, err_kind kind);
 int budget__condemn_box(lua_State *L, box_frame *b, err_kind kind); /* … a call of a box */
+/* May a stack of the running coroutine grow? false: the call of a box has run for too long without a look at it, and is
+ * condemned; nothing is thrown. */
+bool budget__may_grow(host *h);
 int budget__rethrow(lua_State *L, task *t);
 void budget__hook(lua_State *L, lua_Debug *ar);
 int64_t budget__cpu_ns(const task *t);  /* what the running task has used so far */

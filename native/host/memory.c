@@ -127,6 +127,9 @@ static bool admit(host *h, const mem_account *mine, size_t osize, size_t nsize, 
         return false;
     }
     if (is_object || !h->cur) return true;
+    /* Lua asks for a stack as for a new block (5.4). That of a chain of __call grows inside one instruction, by one
+     * element for each link, and all that is on it moves up each time: seconds, in which no hook is called. */
+    if (osize == 0 && nsize >= BIG_BLOCK && !budget__may_grow(h)) return false;
     bool is_big = nsize > MEM_TABLE_MAX, is_deep = is_call(h, osize, nsize);
     if (is_big) h->running->box->big = nsize;
     if (is_deep) h->deeper = true;

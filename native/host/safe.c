@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* safe.c: the standard functions that could swallow the host's own errors, or mix a script's yields with the
- * scheduler's, replaced by versions that do not: pcall, xpcall, coroutine.resume/wrap/yield/close/isyieldable, os.exit.
+ * scheduler's, replaced by versions that do not: pcall, xpcall, coroutine.create/resume/wrap/yield/close/isyieldable,
+ * os.exit.
  */
 #include <lualib.h>
 
@@ -68,6 +69,35 @@ static int l_xpcall(lua_State *L)
 
 /* ---- coroutines inside a task ---- */
 
+/* The function of a coroutine (upvalue 1) runs under a pcall, in the coroutine itself. A budget ends by an error out of
+ * a hook, inside of which hooks are off (Lua 5.4), and only a pcall that catches it puts them on again: close handlers
+ * that ran after the coroutine's end could not be stopped. So they run here, when the error passes, and not when the
+ * coroutine is closed. */
+static int body_k(lua_State *L, int status, lua_KContext ctx)
+{
+    (void)ctx;
+    if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(L);
+    check_memory(L, status);
+    return lua_error(L);
+}
+
+static int l_body(lua_State *L)
+{
+    lua_pushvalue(L, lua_upvalueindex(1)); // args… fn
+    lua_insert(L, 1);                      // fn args…
+    return body_k(L, lua_pcallk(L, lua_gettop(L) - 1, LUA_MULTRET, 0, 0, body_k), 0);
+}
+
+/* Pushes a new coroutine that will run the function at index 1. */
+static void push_coroutine(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_State *co = lua_newthread(L); // … co
+    lua_pushvalue(L, 1);              // … co fn
+    lua_pushcclosure(L, l_body, 1);   // … co body
+    lua_xmove(L, co, 1);              // … co
+}
+
 enum { CTX_RESUME, CTX_WRAP };
 
 static lua_State *inner_of(lua_State *L, lua_KContext ctx)
@@ -133,7 +163,7 @@ static int step(lua_State *L, lua_State *co, int narg, lua_KContext ctx)
         lua_xmove(co, L, nres);                       // … true results…
         return nres + (ctx == CTX_RESUME);
     }
-    /* A wrapped coroutine cannot be closed by its owner, a condemned one will not be: its close handlers run here. */
+    /* A wrapped coroutine cannot be closed by its owner, a condemned one will not be. */
     if (ctx == CTX_WRAP || is_condemned(L)) close_thread(L, co);
     check_memory(L, status);
     lua_xmove(co, L, 1); // … err
@@ -180,11 +210,14 @@ static int l_co_wrapped(lua_State *L) { return resume(L, lua_gettop(L), CTX_WRAP
 
 static int l_co_wrap(lua_State *L)
 {
-    luaL_checktype(L, 1, LUA_TFUNCTION);
-    lua_State *co = lua_newthread(L);     // fn … co
-    lua_pushvalue(L, 1);                  // fn … co fn
-    lua_xmove(L, co, 1);                  // fn … co
+    push_coroutine(L);                    // fn … co
     lua_pushcclosure(L, l_co_wrapped, 1); // fn … wrapped
+    return 1;
+}
+
+static int l_co_create(lua_State *L)
+{
+    push_coroutine(L); // fn … co
     return 1;
 }
 
@@ -291,8 +324,8 @@ static int l_exit(lua_State *L)
 }
 
 static const luaL_Reg CO_FUNCS[] = {
-    {"resume", l_co_resume},           {"wrap", l_co_wrap}, {"yield", l_co_yield}, {"close", l_co_close},
-    {"isyieldable", l_co_isyieldable}, {NULL, NULL}};
+    {"create", l_co_create}, {"resume", l_co_resume},           {"wrap", l_co_wrap}, {"yield", l_co_yield},
+    {"close", l_co_close},   {"isyieldable", l_co_isyieldable}, {NULL, NULL}};
 
 void safe__install(lua_State *L)
 {

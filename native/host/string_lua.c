@@ -343,9 +343,26 @@ static void check_pack(lua_State *L)
     luaL_argcheck(L, n <= PACK_FORMAT_MAX, 1, "format too long");
 }
 
+/* What a text of fixed length (c12) is padded to is written byte by byte. The most of it that a format asks for. */
+static size_t padding(const char *p, const char *end)
+{
+    size_t total = 0;
+    while (p < end) {
+        if (*p++ != 'c') continue;
+        size_t n = 0;
+        for (; p < end && *p >= '0' && *p <= '9'; p++)
+            if (n < INT_MAX) n = n * 10 + (size_t)(*p - '0');
+        total += n; /* at most PACK_FORMAT_MAX of them */
+    }
+    return total;
+}
+
 static int l_pack(lua_State *L)
 {
+    size_t n;
     check_pack(L);
+    const char *p = lua_tolstring(L, 1, &n);
+    budget__check_room(L, padding(p, p + n));
     return stock_pack(L);
 }
 

@@ -28,6 +28,9 @@ M.ATTACKS = {
     "while true do coroutine.resume(coroutine.create(function() while true do end end)) end" },
   { "coroutines without end", BUDGET, "while true do local co = coroutine.wrap(function() coroutine.yield(1) end) co() end" },
   { "a metamethod that loops", BUDGET, "return setmetatable({}, { __index = function() while true do end end }).x" },
+  { "a table that is its own __call", BUDGET, "local t = {} setmetatable(t, { __call = t }) t()" },
+  { "a long chain of __call, again and again", BUDGET,
+    "local f = print for _ = 1, 20000 do f = setmetatable({}, { __call = f }) end while true do pcall(f) end" },
   { "an iterator that never ends", BUDGET, "for _ in function() return 1 end do end" },
   -- C functions of the library that a count hook does not see
   { "a pattern that backtracks", BUDGET, "return ('a'):rep(40):find(('a?'):rep(40) .. ('a'):rep(40))" },
@@ -67,6 +70,8 @@ M.ATTACKS = {
     "local t = {} for i = 1, 20000 do t[i] = 1e308 end while true do string.format(('%.99f'):rep(20000), table.unpack(t)) end" },
   { "a format with a huge width", SCRIPT, "return ('%99999d'):format(1)", "invalid" },
   { "a long format of pack", SCRIPT, "return string.packsize(('!'):rep(4000000))", "too long" },
+  { "a huge padding of pack", MEMORY, "return string.pack('c2147483640', 'x')", "in one piece" },
+  { "many paddings of pack", MEMORY, "return string.pack(('c9000'):rep(9000), table.unpack({}, 1, 9000))", "in one piece" },
   { "a long format of os.date", SCRIPT, "return os.date(('%c'):rep(1000000))", "too long" },
   { "a source that is hard to compile", BUDGET, [[
     local t = {}
@@ -118,6 +123,18 @@ M.ATTACKS = {
     end)
     coroutine.resume(co)
     coroutine.close(co)]] },
+  { "__close that loops after the end of a coroutine's budget", BUDGET, [[
+    while true do
+      coroutine.resume(coroutine.create(function()
+        local x <close> = setmetatable({}, { __close = function() while true do end end })
+        while true do end
+      end))
+    end]] },
+  { "__close that loops in a coroutine whose comparator looped", BUDGET, [[
+    coroutine.wrap(function()
+      local x <close> = setmetatable({}, { __close = function() while true do pcall(function() while true do end end) end end })
+      table.sort({ 2, 1 }, function() while true do end end)
+    end)()]] },
   { "__gc", SCRIPT, "setmetatable({}, { __gc = function() while true do end end })", "__gc is not available" },
   { "weak keys", SCRIPT, "setmetatable({}, { __mode = 'k' })", "weak keys" },
   { "an error object whose __tostring loops", SCRIPT,
