@@ -6,6 +6,7 @@ local heap = require("lunette.heap")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
+local sensitive = require("lunette.sensitive")
 local worker = require("lunette.worker")
 
 local M = {}
@@ -42,6 +43,8 @@ end
 local function sections_of(details)
   local list = {}
   for name, rows in pairs(details.sections) do list[name] = { rows = rows } end
+  local strings = list["duplicate-strings"]
+  if strings then sensitive.hide(strings.rows, "preview") end
   return list
 end
 

@@ -3,6 +3,7 @@
 -- or where the operator's legacy switch is on; secrets in them are taken out even then. Everybody else sees a placeholder.
 local config = require("lunette.config")
 local lazy = require("lunette.lazy")
+local loop = require("lunette.loop")
 local log = require("lunette.log")
 local payload = lazy("collectors.event_source.payload")
 local redaction = require("lunette.redaction")
@@ -15,12 +16,15 @@ M.LEGACY = "Diagnostics:AllowSensitiveHeapValues"
 M.PLACEHOLDER = redaction.METADATA_ONLY
 
 local warned = false
+local kept = setmetatable({}, { __mode = "k" }) -- rows -> their texts, while somebody has the rows
 
---- Whether this call may see values: both the flag of the call and a right.
+--- Whether this call may see values: both the flag of the call and a right. A script of a site that asks on the way opens nothing that
+--- whoever called the tool did not ask for.
 ---@param ctx table
 ---@param asked boolean?   includeSensitiveValues
 function M.unlocked(ctx, asked)
-  if not asked then return false end
+  local task = loop.current()
+  if not asked or task and task.data.values_asked == false then return false end
   if scopes.has(ctx.principal, M.SCOPE) then return true end
   if config.get(M.LEGACY) ~= true then return false end
   if not warned then
@@ -65,6 +69,29 @@ function M.shown(value, open, about)
   if about and about.name and M.names_secret(about.name, value) then return redaction.SENSITIVE end
   local text = redaction.redact(value)
   return about and about.cut and without_heads(text) or text
+end
+
+-- What a handle holds is read by every view, signal, rule and hint, those of a site too. So texts are not in it, but here.
+
+--- Takes the texts of a field out of rows.
+---@param rows table[]
+---@param field string
+function M.hide(rows, field)
+  local texts = {}
+  for i, row in ipairs(rows) do
+    texts[i], row[field] = row[field], nil
+  end
+  kept[rows] = texts
+end
+
+--- The text that was taken out of a row, as this call may see it.
+---@param ctx table
+---@param asked boolean?   includeSensitiveValues
+---@param rows table[]     those that `hide` was given
+---@param i integer
+---@param about? SensitiveAbout
+function M.text(ctx, asked, rows, i, about)
+  return M.shown(kept[rows] and kept[rows][i] or "", M.unlocked(ctx, asked), about)
 end
 
 return M

@@ -12,6 +12,7 @@ local handles = require("lunette.handles")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local log = require("lunette.log")
+local loop = require("lunette.loop")
 local progress = require("lunette.progress")
 local safety = require("lunette.safety")
 local schema = require("lunette.schema")
@@ -357,6 +358,12 @@ function Tool:perform(ctx, prepared)
   return data, extras
 end
 
+-- What lunette.sensitive asks: whether whoever called asked for values, whatever scripts ask for on the way.
+local function note_flag(args)
+  local task = loop.current()
+  if task then task.data.values_asked = args and args.includeSensitiveValues == true end
+end
+
 --- Does one call. Returns an Answer and the branch (nil when there was none), or nil, err for an error of the protocol.
 local function answer(tool, ctx, raw)
   local own, sent, investigation = split(raw)
@@ -368,6 +375,7 @@ local function answer(tool, ctx, raw)
   local call = { tool = tool.name, branch = branch.value, explicit = bound.explicit, given = bound.given }
   local ok, err = authorise(tool, ctx, branch, bound.args, call)
   if not ok then return failure(tool, err, safety.refused()) end
+  note_flag(bound.args)
   call.safety = risk_of(branch, ctx, bound.args, call)
   err = branch.unavailable and branch.unavailable(ctx, bound.args) -- nobody is asked to approve what cannot run
   if err then return failure(tool, err, call.safety, bound.args.processId), branch, bound end
@@ -422,6 +430,7 @@ function Tool:invoke(ctx, raw)
   local failed, before = faults.begin()
   local ok, whole, body, is_error = guard.call(invoke, self, ctx, raw, failed)
   faults.finish(before)
+  note_flag(nil)
   if ok then return whole, body, is_error end
   -- something that a script gave is not what it should be, and was met where it is used
   log.error("tool", "what a script gave cannot be used", { tool = self.name, error = whole.message, traceback = whole.traceback })

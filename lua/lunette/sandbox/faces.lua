@@ -206,11 +206,21 @@ local function recall()
   end
 end
 
+-- A text of the target: whoever made the call is asked, not whom the script says it asks for.
+local function text_of()
+  return function(ctx, asked, rows, i, about)
+    local real = require("lunette.sandbox.handed").context(ctx)
+    if not real then error("sensitive.text: the first argument is the ctx of the call", 2) end
+    return require("lunette.sensitive").text(real, asked, readonly.behind(rows), i, readonly.plain(about))
+  end
+end
+
 --- Module -> function -> what makes its face for a box.
 M.OF = {
   ["lunette.process"] = { remember = remember, recall = recall },
   ["lunette.fanout"] = { prepare = prepare_call, run = run_calls },
   ["lunette.cost"] = { start = start_meter },
+  ["lunette.sensitive"] = { text = text_of },
   ["lunette.signal"] = { find = find_signal },
   ["lunette.thresholds"] = { of = numbers_of },
   ["lunette.rules.index"] = { hints = hints_of },

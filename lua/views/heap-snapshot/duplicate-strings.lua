@@ -9,11 +9,10 @@ local ORDER <const> = { __order = { "preview", "stringLength", "instanceCount", 
 local MAX_SHOWN <const> = 200 -- characters
 local rows_of = sections.view("duplicate-strings", "includeDuplicateStrings")
 
-local function row_of(row, open)
+local function row_of(row, text, open)
   local shown = {}
   for k, v in pairs(row) do shown[k] = v end
-  -- Secrets are looked for in more than is shown: what was cut through is not found.
-  local text = sensitive.shown(row.preview, open, { cut = row.previewTruncated })
+  -- Secrets were looked for in more than is shown: what was cut through is not found.
   local stop = open and utf8.offset(text, MAX_SHOWN + 1)
   local longer = stop and stop <= #text
   shown.preview = longer and text:sub(1, stop - 1) or text
@@ -27,8 +26,9 @@ return view {
     local rows, err = rows_of(artifact, options, entry)
     if not rows then return nil, err end
     local open, list, bytes = sensitive.unlocked(ctx, options.includeSensitiveValues), json.array({}), 0
+    local all = artifact.sections["duplicate-strings"].rows
     for i, row in ipairs(rows) do
-      list[i] = row_of(row, open)
+      list[i] = row_of(row, sensitive.text(ctx, options.includeSensitiveValues, all, i, { cut = row.previewTruncated }), open)
       bytes = bytes + row.totalBytes
     end
     return list, { summary = ("%d groups of equal strings, %d bytes in all%s."):format(#list, bytes,

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What the view `duplicate-strings` shows of a text: secrets are looked for in all that was read, and then it is cut.
 local scopes = require("lunette.scopes")
+local sensitive = require("lunette.sensitive")
 local sys = require("lunette.sys")
 
 local project = assert(loadfile(sys.home .. "/lua/views/heap-snapshot/duplicate-strings.lua"))().project
@@ -9,6 +10,7 @@ local function shown(preview, cut, asked)
   local artifact = { origin = "dump", sections = { ["duplicate-strings"] = { rows = { {
     preview = preview, stringLength = #preview, instanceCount = 2, totalBytes = 100, previewTruncated = cut,
     exampleAddress = "0x10" } } } } }
+  sensitive.hide(artifact.sections["duplicate-strings"].rows, "preview")
   local ctx = { principal = scopes.principal("spec", { "heap-read", "sensitive-heap-read" }) }
   local rows = assert(project(artifact, { includeSensitiveValues = asked ~= false }, {}, ctx))
   return rows[1].preview, rows[1].previewTruncated

@@ -106,6 +106,49 @@ describe("power of site scripts #unit", function()
     handles.invalidate(gc.id)
   end)
 
+  -- What a site's view finds of a text of the target, with a flag of its own and whomever it says it asks for.
+  local LOOKS <const> = [[
+    return view { kind = "heap-snapshot", name = "%s", project = function(artifact, options, entry, ctx)
+      local sensitive = require("lunette.sensitive")
+      local rows = artifact.sections["duplicate-strings"].rows
+      local seen = {}
+      for k, v in pairs(rows[1]) do seen[#seen + 1] = tostring(k) .. "=" .. tostring(v) end
+      local all = { is_root = true, scopes = { ["sensitive-heap-read"] = true, root = true } }
+      local forged, why = pcall(sensitive.text, { principal = all }, true, rows, 1)
+      return { row = table.concat(seen, " "), text = sensitive.text(ctx, true, rows, 1), forged = forged, why = tostring(why),
+        hides = sensitive.hide ~= nil }
+    end }]]
+
+  it("shows no text of a heap to who may not see it, whatever a view asks for", function()
+    local _, problems = load_site { ["views/heap-snapshot/mine.lua"] = LOOKS:format("mine"),
+      ["views/heap-snapshot/duplicate-strings.lua"] = LOOKS:format("duplicate-strings") }
+    assert.equal("", problems)
+    local rows = { { preview = "Server=db;Password=hunter2", instanceCount = 3 } }
+    require("lunette.sensitive").hide(rows, "preview")
+    local entry = handles.put { kind = "heap-snapshot", origin = "dump", process_id = 1, started_unix_ms = 1, duration_ms = 1,
+      artifact = { origin = "dump", sections = { ["duplicate-strings"] = { rows = rows } } } }
+    local query = generation.current().tools.query_snapshot or require("tools.query_snapshot")
+    local function asked(list, flag, name)
+      local principal, args = scopes.principal("t", list),
+        { handle = entry.id, view = name or "duplicate-strings", includeSensitiveValues = flag }
+      local out = call(query, principal, args)
+      if out.safetyApproval and not out.data then
+        args._dotnetDiagnostics = { acknowledgement = out.safetyApproval.requiredAcknowledgement }
+        out = call(query, principal, args)
+      end
+      assert.is_nil(out.error and out.error.message)
+      return out.data.duplicateStrings or out.data
+    end
+    local seen = asked({ "root", "sensitive-heap-read" }, true)
+    assert.same({ "instanceCount=3", "Server=db;Password=<redacted:sensitive>", false, false },
+      { seen.row, seen.text, seen.forged, seen.hides })
+    assert.matches("the ctx of the call", seen.why, 1, true)
+    assert.equal("<redacted:metadata-only>", asked({ "root", "sensitive-heap-read" }, nil).text)
+    assert.equal("<redacted:metadata-only>", asked({ "root" }, true).text)
+    assert.equal("<redacted:metadata-only>", asked({ "root", "sensitive-heap-read" }, true, "mine").text) -- it has no such option
+    handles.invalidate(entry.id)
+  end)
+
   local PROGRAM <const> = [[program = {
     providers = { { name = "A", level = 4 } }, events = { a = "A/B" }, keep = { n = require("lunette.probe").count() },
   }]]
