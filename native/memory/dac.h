@@ -300,8 +300,10 @@ bool dac_nested_exception(dac *d, dac_addr nested, dac_addr *object, dac_addr *n
 bool dac_has(const dac *d, int n); /* ISOSDacInterface<n>, 1 to 16: younger libraries have more of them */
 /* "rsi": a register of a dac_stack_ref. */
 bool dac_register_name(dac *d, int32_t reg, buf *utf8);
-/* The name of a type whose module was made at run time: the runtime does not tell it, the module's metadata do. */
+/* The name of a type or field whose module was made at run time: the runtime does not tell it, the module's metadata
+ * do. */
 bool dac_type_name_in_metadata(dac *d, dac_addr module, uint32_t token, buf *utf8);
+bool dac_field_name_in_metadata(dac *d, dac_addr module, uint32_t token, buf *utf8);
 /* The pages of these addresses are about to be asked for: they are read in few calls of the kernel. The target stands;
  * of a core nothing is done. */
 void dac_prefetch(dac *d, const dac_addr *addresses, size_t n);

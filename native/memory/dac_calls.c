@@ -211,21 +211,51 @@ bool dac_register_name(dac *d, int32_t reg, buf *utf8)
     return n > 0 && utf16le_to_utf8(slice_of(text, 2 * n), utf8);
 }
 
-bool dac_type_name_in_metadata(dac *d, dac_addr module, uint32_t token, buf *utf8)
+#define METADATA_UNITS 512u /* of a name */
+
+/* IMetaDataImport of a module; NULL: none. Released by the caller. */
+static void *metadata_of(dac *d, dac_addr module)
 {
     typedef int32_t (*query_fn)(void *, const dac_guid *, void **);
-    typedef int32_t (*props_fn)(void *, uint32_t, uint16_t *, uint32_t, uint32_t *, uint32_t *, uint32_t *);
-    static const dac_guid import =
-        DAC_GUID(0x7dac8207, 0xd3ae, 0x4c75, 0x9b, 0x67, 0x92, 0x80, 0x1a, 0x49, 0x7d, 0x44); /* IMetaDataImport */
+    static const dac_guid import = DAC_GUID(0x7dac8207, 0xd3ae, 0x4c75, 0x9b, 0x67, 0x92, 0x80, 0x1a, 0x49, 0x7d, 0x44);
     void *m = NULL, *metadata = NULL;
-    uint16_t text[512] = {0};
-    uint32_t got = 0, flags = 0, extends = 0;
-    if (!SOS(1, 12, ap_fn, module, &m) || !m) return false;
-    bool ok = ASK(m, 0, query_fn, &import, &metadata) && metadata &&
-              ASK(metadata, 12, props_fn, token, text, 512, &got, &flags, &extends);
-    ok = ok && got > 1 && got <= 512 && utf16le_to_utf8(slice_of(text, 2 * (size_t)(got - 1)), utf8);
-    dac__release(d, metadata);
+    if (!SOS(1, 12, ap_fn, module, &m) || !m) return NULL;
+    if (!ASK(m, 0, query_fn, &import, &metadata)) metadata = NULL;
     dac__release(d, m);
+    return metadata;
+}
+
+static bool name_in_metadata(const uint16_t *text, uint32_t got, buf *utf8)
+{
+    return got > 1 && got <= METADATA_UNITS && utf16le_to_utf8(slice_of(text, 2 * (size_t)(got - 1)), utf8);
+}
+
+bool dac_type_name_in_metadata(dac *d, dac_addr module, uint32_t token, buf *utf8)
+{
+    typedef int32_t (*fn)(void *, uint32_t, uint16_t *, uint32_t, uint32_t *, uint32_t *, uint32_t *);
+    void *metadata = metadata_of(d, module);
+    uint16_t text[METADATA_UNITS] = {0};
+    uint32_t got = 0, flags = 0, extends = 0;
+    bool ok = metadata && ASK(metadata, 12, fn, token, text, METADATA_UNITS, &got, &flags, &extends) &&
+              name_in_metadata(text, got, utf8);
+    dac__release(d, metadata);
+    return ok;
+}
+
+bool dac_field_name_in_metadata(dac *d, dac_addr module, uint32_t token, buf *utf8)
+{
+    typedef int32_t (*fn)(void *, uint32_t, uint32_t *, uint16_t *, uint32_t, uint32_t *, uint32_t *, const uint8_t **,
+                          uint32_t *, uint32_t *, const void **, uint32_t *);
+    void *metadata = metadata_of(d, module);
+    uint16_t text[METADATA_UNITS] = {0};
+    uint32_t of = 0, got = 0, flags = 0, signature_size = 0, element = 0, value_size = 0;
+    const uint8_t *signature = NULL;
+    const void *value = NULL;
+    bool ok = metadata &&
+              ASK(metadata, 57, fn, token, &of, text, METADATA_UNITS, &got, &flags, &signature, &signature_size,
+                  &element, &value, &value_size) &&
+              name_in_metadata(text, got, utf8);
+    dac__release(d, metadata);
     return ok;
 }
 

@@ -26,6 +26,13 @@
 #define RUNTIME_FILE "libcoreclr.so"
 #define FRAMEWORK    "shared/Microsoft.NETCore.App"
 #define VERSION_MARK "@(#)Version "
+#if defined(__aarch64__)
+#define RUNTIME_ID "linux-arm64"
+#else
+#define RUNTIME_ID "linux-x64"
+#endif
+#define PACKAGE        "microsoft.netcore.app.runtime." RUNTIME_ID
+#define PACKAGE_FOLDER "/runtimes/" RUNTIME_ID "/native"
 
 /* ---- files ---- */
 
@@ -162,25 +169,49 @@ static bool try_folder(search *s, const char *folder)
     return is;
 }
 
-static bool try_versions(search *s, const char *root)
+/* Each version of a folder that holds several: ROOT/MIDDLE/VERSION/LAST. */
+static bool try_versions(search *s, const char *root, const char *middle, const char *last)
 {
     char folder[PATH_MAX];
-    if (snprintf(folder, sizeof folder, "%s/" FRAMEWORK, root) >= (int)sizeof folder) return false;
+    if (snprintf(folder, sizeof folder, "%s/%s", root, middle) >= (int)sizeof folder) return false;
     DIR *dir = opendir(folder);
     bool is = false;
     for (struct dirent *entry; dir && !is && (entry = readdir(dir)) != NULL;) {
         char one[PATH_MAX];
-        if (entry->d_name[0] != '.' && snprintf(one, sizeof one, "%s/%s", folder, entry->d_name) < (int)sizeof one)
+        if (entry->d_name[0] != '.' &&
+            snprintf(one, sizeof one, "%s/%s%s", folder, entry->d_name, last) < (int)sizeof one)
             is = try_folder(s, one);
     }
     if (dir) closedir(dir);
     return is;
 }
 
-static bool find_library(search *s, const char *dac_path)
+/* Where runtimes are installed: the usual places, then what says that it is one. */
+static bool try_installed(search *s)
 {
     static const char *const roots[] = {"/usr/share/dotnet", "/usr/lib/dotnet", "/usr/lib64/dotnet",
                                         "/usr/local/share/dotnet", NULL};
+    const char *own = getenv("DOTNET_ROOT"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    for (size_t i = 0; roots[i]; i++)
+        if (try_versions(s, roots[i], FRAMEWORK, "")) return true;
+    if (own && own[0] == '/' && try_versions(s, own, FRAMEWORK, "")) return true;
+    return home && home[0] == '/' && snprintf(path, sizeof path, "%s/.dotnet", home) < (int)sizeof path &&
+           try_versions(s, path, FRAMEWORK, "");
+}
+
+/* Whoever built a self-contained program has the runtime's package, and with it the library that the program lacks. */
+static bool try_packages(search *s)
+{
+    const char *own = getenv("NUGET_PACKAGES"), *home = getenv("HOME");
+    char path[PATH_MAX];
+    if (own && own[0] == '/') return try_versions(s, own, PACKAGE, PACKAGE_FOLDER);
+    return home && home[0] == '/' && snprintf(path, sizeof path, "%s/.nuget/packages", home) < (int)sizeof path &&
+           try_versions(s, path, PACKAGE, PACKAGE_FOLDER);
+}
+
+static bool find_library(search *s, const char *dac_path)
+{
     char path[PATH_MAX];
     if (dac_path) {
         snprintf(path, sizeof path, "%s", dac_path);
@@ -188,9 +219,7 @@ static bool find_library(search *s, const char *dac_path)
         return try_folder(s, stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? path : dirname(path));
     }
     if (mem_file_path(s->d->t, s->d->rt.path, path, sizeof path) && try_folder(s, dirname(path))) return true;
-    for (size_t i = 0; roots[i]; i++)
-        if (try_versions(s, roots[i])) return true;
-    return false;
+    return try_installed(s) || try_packages(s);
 }
 
 static int not_found(const search *s, err *e)
@@ -206,8 +235,8 @@ static int not_found(const search *s, err *e)
     if (alone)
         err_hint(e,
                  "a self-contained single file does not carry it: install the .NET runtime %s here, or put " DAC_FILE
-                 " of that version beside the program (it is in the NuGet package "
-                 "Microsoft.NETCore.App.Runtime.linux-x64)",
+                 " of that version beside the program, or into the folder of NuGet packages (it is in "
+                 "Microsoft.NETCore.App.Runtime." RUNTIME_ID ")",
                  rt->version[0] ? rt->version : "of the same version");
     else
         err_hint(e, "it lies beside libcoreclr.so: install the same version of the .NET runtime here, or look at the "

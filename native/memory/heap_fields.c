@@ -190,9 +190,15 @@ bool heap_each_field(heap *h, uint64_t mt, heap_field_fn fn, void *arg)
     const heap_module *m = heap_module_of(h, t.module);
     uint32_t n = (uint32_t)(f.instance > above.instance ? f.instance - above.instance : 0) + f.statics;
     uint64_t at = f.first;
+    dac_module made;
+    bool dynamic = !(m && m->has_metadata) && dac_get_module(h->d, t.module, &made) && made.is_reflection;
+    bool ok = true;
+    buf name;
+    buf_init(&name, (size_t)NAME_MAX_BYTES * 4);
     for (uint32_t i = 0; at && i < n && i < HEAP_FIELDS_MAX; i++) {
         dac_field x;
-        if (!dac_get_field(h->d, at, &x)) return false;
+        ok = dac_get_field(h->d, at, &x);
+        if (!ok) break;
         uint32_t row = x.token & 0xFFFFFF;
         heap_field out = {.element = x.type,
                           .token = x.token,
@@ -203,11 +209,15 @@ bool heap_each_field(heap *h, uint64_t mt, heap_field_fn fn, void *arg)
         if (m && m->has_metadata) {
             out.name = md_string(&m->md, md_get(&m->md, MD_FIELD, row, FIELD_NAME));
             out.has_rva = (md_get(&m->md, MD_FIELD, row, FIELD_FLAGS) & FIELD_HAS_RVA) != 0;
+        } else if (dynamic) {
+            buf_reset(&name);
+            if (dac_field_name_in_metadata(h->d, t.module, x.token, &name)) out.name = buf_view(&name);
         }
-        if (!fn(arg, &out)) return true;
+        if (!fn(arg, &out)) break;
         at = x.next;
     }
-    return true;
+    buf_fini(&name);
+    return ok;
 }
 
 typedef struct wanted {
@@ -221,6 +231,7 @@ static bool is_wanted(void *arg, const heap_field *f)
     wanted *w = arg;
     if (f->is_static || !slice_eq_str(f->name, w->name)) return true;
     *w->out = *f;
+    w->out->name = (slice){0};
     w->found = true;
     return false;
 }

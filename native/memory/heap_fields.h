@@ -58,7 +58,7 @@ enum { /* ELEMENT_TYPE_… (II.23.1.16) */
 bool heap_is_reference(uint32_t element);
 
 typedef struct heap_field {
-    slice name; /* borrowed from the module's metadata */
+    slice name; /* borrowed from the module's metadata; of one made at run time: good for the call only */
     uint32_t element, token;
     uint32_t offset; /* of an instance field: from the object's address on (of an inlined value, 8 less) */
     bool is_static, is_thread_static, has_rva;
@@ -78,6 +78,7 @@ typedef struct heap_static {
     uint32_t token;
     uint32_t thread; /* managed id, of a thread-static one; 0: a plain one */
     bool boxed;      /* a value, which the runtime keeps in a box */
+    bool goes;       /* of a type that can be unloaded: what it refers to lives as long as its loader allocator */
 } heap_static;
 /* All static fields that refer to an object of the heap, of loaded types and of those met by the walk. Borrowed. */
 const heap_static *heap_statics(heap *h, size_t *n);

@@ -37,16 +37,10 @@ static void add_statics(heap *h, graph_builder *b)
     buf name;
     buf_init(&name, (size_t)NAME_BYTES * 2);
     uint64_t last = 0;
-    bool goes =
-        false; /* a type that can be unloaded: its statics live as long as its loader allocator, and are no roots */
     for (size_t i = 0; i < n; i++) {
-        dac_collectible c = {0};
-        if (v[i].mt != last) {
-            heap_type_text(h, v[i].mt, type, sizeof type);
-            goes = dac_get_collectible(h->d, v[i].mt, &c) && c.is_collectible;
-        }
+        if (v[i].goes) continue; /* no root: the loader allocator refers to it */
+        if (v[i].mt != last) heap_type_text(h, v[i].mt, type, sizeof type);
         last = v[i].mt;
-        if (goes) continue;
         buf_reset(&name);
         buf_printf(&name, "%s.%s", type, v[i].name);
         graph_builder_root(b, v[i].thread ? GRAPH_ROOT_THREAD_STATIC : GRAPH_ROOT_STATIC, 0, v[i].slot, v[i].target,

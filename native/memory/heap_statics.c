@@ -76,9 +76,11 @@ typedef struct looking {
     bool new_bases; /* .NET 9 and later */
     dac_local_module local;
     bool has_local;
-    map64 seen; /* method tables */
+    map64 seen;                      /* method tables */
+    bool left_plain, left_of_thread; /* fields of types that can be unloaded, which are not read */
     /* the type at hand */
     uint64_t mt, gc_base;
+    bool goes; /* it can be unloaded */
     uint64_t thread_gc_base;
     uint32_t thread;
 } looking;
@@ -96,7 +98,8 @@ static void add_static(looking *l, const heap_field *f, uint64_t base, uint32_t 
                                                .name = name ? name : "",
                                                .token = f->token,
                                                .thread = thread,
-                                               .boxed = f->element == HEAP_EL_VALUE};
+                                               .boxed = f->element == HEAP_EL_VALUE,
+                                               .goes = l->goes};
 }
 
 static bool plain_field(void *arg, const heap_field *f)
@@ -121,6 +124,7 @@ static uint64_t gc_base_of(looking *l, uint32_t row)
 {
     uint32_t flags = 0;
     dac_addr plain = 0, gc = 0;
+    if (l->goes && !l->new_bases) return 0;
     if (l->new_bases) {
         if (!dac_init_flags(l->h->d, l->mt, &flags) || !(flags & 1)) return 0;
         return dac_static_bases(l->h->d, l->mt, &plain, &gc) ? gc & ~UINT64_C(1) : 0;
@@ -156,9 +160,16 @@ static void one_type(looking *l, uint32_t row, uint64_t mt)
     uint64_t before;
     if (map64_get(&l->seen, mt, &before) || !map64_put(&l->seen, mt, 1)) return;
     if (!dac_get_fields(l->h->d, mt, &f) || (!f.statics && !f.thread_statics)) return;
+    dac_collectible c = {0};
     l->mt = mt;
+    l->goes = dac_get_collectible(l->h->d, mt, &c) && c.is_collectible;
     l->gc_base = gc_base_of(l, row);
     if (l->gc_base) heap_each_field(l->h, mt, plain_field, l);
+    if (l->goes) { /* .NET 8 keeps them where its library does not tell; that of 9 and 10 falls over those of threads */
+        l->left_plain |= !l->new_bases && f.statics > f.thread_statics;
+        l->left_of_thread |= f.thread_statics > 0;
+        return;
+    }
     if (!f.thread_statics) return;
     for (size_t i = 0; i < l->h->n_threads; i++) {
         l->thread = l->h->threads[i].id;
@@ -192,6 +203,11 @@ const heap_static *heap_statics(heap *h, size_t *n)
             if (!(t->flags & (HEAP_TYPE_FREE | HEAP_TYPE_ARRAY))) one_type(&l, 0, t->mt);
         }
         map64_fini(&l.seen);
+        if (l.left_plain || l.left_of_thread)
+            heap_add_note(h,
+                          "%s fields of types that can be unloaded are not read: what they refer to is kept by the "
+                          "loader allocator of their context.",
+                          l.left_plain ? "Static" : "Thread-static");
         if (h->n_statics >= HEAP_STATICS_MAX)
             heap_add_note(h, "More than %u static fields refer to objects: the rest is left out.", HEAP_STATICS_MAX);
     }

@@ -16,6 +16,8 @@
 #include "memory/memory_lua.h"
 #include "memory/worker.h"
 
+extern char **environ;
+
 int luaopen_lunette_memory(lua_State *L);
 
 #define RUN_TYPE        "lunette.memory.run"
@@ -199,9 +201,27 @@ static int make_input(slice args, err *e)
     return fd;
 }
 
+/* What a worker has of our environment: where runtimes and packages lie (dac_load.c), and nothing else. The texts are
+ * the environment's own. */
+static void worker_env(const char *env[6])
+{
+    static const char *const passed[] = {"HOME=", "DOTNET_ROOT=", "NUGET_PACKAGES="};
+    size_t n = 0;
+    env[n++] = "PATH=/usr/bin:/bin";
+    env[n++] = "LANG=C.UTF-8";
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
+        for (char **at = environ; at && *at; at++)
+            if (strncmp(*at, passed[i], strlen(passed[i])) == 0) {
+                env[n++] = *at;
+                break;
+            }
+    env[n] = NULL;
+}
+
 static int start(run *r, slice args, err *e)
 {
-    static const char *const env[] = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL};
+    const char *env[6];
+    worker_env(env);
     const char *const argv[] = {"/proc/self/exe", "worker", r->job, NULL};
     int fds[2] = {-1, -1}, rc = 0, in = make_input(args, e);
     if (in < 0) return in;

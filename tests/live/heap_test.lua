@@ -2,6 +2,7 @@
 -- inspect_heap(source="dump") and (source="live"): counts, bytes, segments, references, handles and finalizers as ClrMD has them on the
 -- same dump (heap_peer/), on every runtime and kind of GC; a leak explained; what is odd in a heap found by
 -- the view for it; who sees values.
+local clrmd = require("clrmd")
 local h = require("harness")
 
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
@@ -85,100 +86,6 @@ end
 
 -- ---- ClrMD on the same dump -------------------------------------------------------------------------------------------------------
 
-local function build_peer()
-  local folder = h.build .. "/peers/heap"
-  local project = h.source .. "/tests/live/heap_peer/HeapPeer.csproj"
-  local built = h.loop.exec { argv = { "dotnet", "publish", project, "-c", "Release", "-v", "quiet", "--artifacts-path", folder, "-o",
-    folder .. "/out" }, timeout_ms = 300000, max_output = 200000 }
-  if built and built.code == 0 then return folder .. "/out/HeapPeer" end
-  h.ok(not (built and built.stdout:find("error CS", 1, true)), "the peer compiles: " .. (built and built.stdout or ""))
-  return nil, "the peer cannot be built: " .. (built and built.stdout:sub(1, 300) or "no dotnet")
-end
-
-local building -- the task of whoever asked first
-
-local function peer()
-  building = building or h.loop.spawn(function() return { build_peer() } end)
-  local done, err = building:await()
-  h.ok(done, err)
-  return done[1], done[2]
-end
-
---- All that the peer tells: by what, lines that are lists of their fields.
-local function told(program, file)
-  local done, all, what = exec({ program, "all", file }, 120000), {}, nil
-  h.eq(0, done.code, done.stderr)
-  for line in done.stdout:gmatch("[^\n]+") do
-    local row = {}
-    for field in (line .. "\t"):gmatch("(.-)\t") do row[#row + 1] = field end
-    if row[1] == "==" then
-      what = row[2]
-      all[what] = {}
-    else
-      table.insert(all[what], row)
-    end
-  end
-  return all
-end
-
---- Types of one name are put together: a name may stand for several (of two load contexts).
-local function add(sums, name, count, bytes)
-  local sum = sums[name] or { 0, 0 }
-  sums[name] = { sum[1] + count, sum[2] + bytes }
-end
-
-local function types_agree(peers, rows, what)
-  local theirs, ours = {}, {}
-  for _, row in ipairs(peers.types) do
-    if row[4] ~= "Free" then add(theirs, row[4], math.tointeger(row[2]), math.tointeger(row[3])) end
-  end
-  for _, row in ipairs(rows) do add(ours, row.typeFullName, row.instanceCount, row.totalBytes) end
-  h.eq(theirs, ours, "count and bytes of every type, " .. what)
-end
-
-local function segments_agree(peers, rows, what)
-  local theirs, ours = {}, {}
-  for _, row in ipairs(peers.segments) do
-    local kind = row[2]
-    if kind == "Ephemeral" then return end -- segments: ClrMD has three generations in one
-    theirs["0x" .. row[3]] = { kind, "0x" .. row[4], math.tointeger(row[5]), math.tointeger(row[6]) }
-  end
-  for _, row in ipairs(rows) do
-    ours[row.start] = { row.kind, row["end"], row.objectCount + row.freeObjectCount, row.usedBytes + row.freeBytes }
-  end
-  h.eq(theirs, ours, "kind, end, objects and bytes of every region, " .. what)
-end
-
-local function references_agree(peers, data, what)
-  local objects, references = 0, 0
-  for _, row in ipairs(peers.edges) do
-    objects, references = objects + 1, references + #row - 1
-  end
-  h.eq({ objects, references }, { data.heap.objectCount, data.heap.referenceCount }, "objects and references, " .. what)
-end
-
-local HANDLES <const> = { Strong = true, Pinned = true, WeakShort = true, WeakLong = true, Dependent = true, RefCounted = true }
-
-local function roots_agree(peers, server, handle, what)
-  local theirs = { handles = {}, roots = {}, finalizable = {} }
-  local ours = { handles = {}, roots = {}, finalizable = {} }
-  for _, row in ipairs(peers.roots) do
-    if row[1] == "handle" and HANDLES[row[2]] then theirs.handles[row[2]] = (theirs.handles[row[2]] or 0) + 1 end
-    if row[1] == "root" and row[2] ~= "StaticVar" then theirs.roots[row[2]] = (theirs.roots[row[2]] or 0) + 1 end
-    if row[1] == "finalizable" then theirs.finalizable[row[2]] = (theirs.finalizable[row[2]] or 0) + 1 end
-  end
-  for _, row in ipairs(ask(server, handle, "gchandles").gcHandles.byKind) do
-    if HANDLES[row.kind] and row.count > 0 then ours.handles[row.kind] = row.count end
-  end
-  for _, row in ipairs(ask(server, handle, "roots-by-kind").rootsByKind) do
-    if row.rootKind ~= "StaticVar" and row.rootKind ~= "ThreadStaticVar" then ours.roots[row.rootKind] = row.rootCount end
-  end
-  for _, row in ipairs(ask(server, handle, "finalizer-queue").finalizableObjects) do
-    ours.finalizable[row.typeFullName] = row.instanceCount
-  end
-  h.eq(theirs, ours, "handles, roots and finalizers, " .. what)
-end
-
 local function agree(program, server, runtime, mode, environment)
   local what = ("%s %s %s"):format(runtime, mode, next(environment or {}) or "")
   local file
@@ -186,19 +93,20 @@ local function agree(program, server, runtime, mode, environment)
     local target <close> = start(runtime, mode, nil, environment)
     file = dump_of(server, target)
   end
-  local peers = told(program, file)
+  local peers = clrmd.heap(program, file)
   local envelope = inspect(server, { source = "dump", dumpFilePath = file })
-  types_agree(peers, ask(server, envelope.handle, "top-types").topTypes, what)
-  segments_agree(peers, ask(server, envelope.handle, "fragmentation").segments, what)
-  if mode ~= "odds" then references_agree(peers, envelope.data, what) end -- ClrMD leaves out what keeps a type that can be unloaded
-  roots_agree(peers, server, envelope.handle, what)
+  local function view(name) return (ask(server, envelope.handle, name)) end
+  clrmd.types_agree(peers, view("top-types").topTypes, what)
+  clrmd.segments_agree(peers, view("fragmentation").segments, what)
+  if mode ~= "odds" then clrmd.references_agree(peers, envelope.data, what) end -- ClrMD leaves out what keeps a type that can be unloaded
+  clrmd.roots_agree(peers, view, what)
   h.fs.remove(file)
 end
 
 --- A case for each runtime: they run side by side.
 local function as_clrmd(runtime)
   return function(skip)
-    local program, why = peer()
+    local program, why = clrmd.build("heap")
     if not program then skip(why) end
     local built
     built, why = build(runtime)
@@ -322,6 +230,42 @@ local function odds(skip)
   end)
 end
 
+--- Static fields of types that can be unloaded: told (but on .NET 8), and no roots: what they refer to goes with their context.
+local function of_a_context(skip)
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    local target <close> = start(runtime, "odds", 10)
+    local envelope = inspect(server, { source = "live", processId = target.pid, includeStaticFields = true, includeRetentionPaths = true })
+    local fields = {}
+    for _, row in ipairs(ask(server, envelope.handle, "static-fields").staticFields) do
+      if row.containingTypeFullName:find("Plugin", 1, true) then
+        fields[row.containingTypeFullName .. "." .. row.fieldName] = row.valueTypeFullName
+      end
+    end
+    local warnings = h.json.encode(envelope.data.warnings or {})
+    h.ok(not warnings:find("fell over", 1, true), runtime .. ": " .. warnings)
+    if runtime == "net8.0" then
+      h.eq({}, fields, runtime)
+      h.ok(warnings:find("Static fields of types that can be unloaded are not read", 1, true), warnings)
+    else
+      h.eq({ ["Lunette.Target.PluginState.Held"] = "Lunette.Target.PluginHeld",
+        ["Lunette.Target.PluginState.Pair"] = "Lunette.Target.PluginPair", ["Plugin.Entry.Shared"] = "Lunette.Target.PluginHeld" }, fields,
+        runtime)
+      h.ok(warnings:find("Thread-static fields of types that can be unloaded are not read", 1, true), warnings)
+    end
+    -- of a field, of a value, of a thread and of a generic type
+    local held = ask(server, envelope.handle, "retained", { typeFullName = "Lunette.Target.PluginHeld" }).retained.objects
+    h.eq(4, #held, runtime .. ": what fields refer to")
+    for _, object in ipairs(held) do
+      local root = ask(server, envelope.handle, "gcroot", { address = object.objectAddress }).gcRoot
+      h.ok(root.chain[1].rootName ~= nil or root.chain[1].rootKind ~= "StaticVar", h.json.encode(root))
+      h.ok(not h.json.encode(root):find('"rootName":"[^"]*Plugin'), runtime .. ": no root: " .. h.json.encode(root))
+      h.ok(table.concat(names_of(root.chain), " "):find("System.Reflection.LoaderAllocator", 1, true),
+        runtime .. ": kept by what keeps the context: " .. h.json.encode(root))
+    end
+  end)
+end
+
 -- ---- values -----------------------------------------------------------------------------------------------------------------------
 
 local function values(skip)
@@ -423,6 +367,7 @@ return {
   { "as ClrMD counts, .NET 8", as_clrmd("net8.0") },
   { "a leak is explained on every runtime, live and from a dump", leak },
   { "timers, async methods, contexts, finalizers and handles", odds },
+  { "static fields of a context that can be unloaded", of_a_context },
   { "values are for those who may see them", values },
   { "a heap in motion, .NET 10", in_motion("net10.0") },
   { "a heap in motion, .NET 9", in_motion("net9.0") },

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- collect_thread_snapshot of real processes and dumps: a deadlock, stalls and starvation found by the matching view on every runtime;
 -- threads, frames and locks equal ClrMD's on the same dump; however a worker or a target ends, the target is never left standing.
+local clrmd = require("clrmd")
 local h = require("harness")
 local memory = require("lunette.memory")
 local proc = require("lunette.proc")
@@ -183,66 +184,18 @@ end
 
 -- ---- the peer -----------------------------------------------------------------------------------------------------------------------
 
-local function build_peer(skip)
-  local out = h.build .. "/threads_peer"
-  local done = assert(h.loop.exec {
-    argv = { "flock", h.build .. "/.threads_peer", "dotnet", "publish", h.source .. "/tests/live/threads_peer/ThreadsPeer.csproj", "-c",
-      "Release", "-v", "quiet", "--artifacts-path", out .. "-obj", "-o", out }, timeout_ms = 300000, max_output = 1024 * 1024,
-  })
-  if done.code ~= 0 then skip("ClrMD cannot be had: " .. (done.stdout:match("error [^\n%[]*") or done.stderr)) end
-  return out .. "/ThreadsPeer"
-end
-
-local function peer_of(program, core)
-  local done = assert(h.loop.exec { argv = { program, core }, timeout_ms = 120000, max_output = 16 * 1024 * 1024 })
-  h.eq(0, done.code, "the peer: " .. done.stderr)
-  local threads, frames, locks = {}, {}, {}
-  for line in done.stdout:gmatch("[^\n]+") do
-    local words = {}
-    for word in (line .. "\t"):gmatch("([^\t]*)\t") do words[#words + 1] = word end
-    if words[1] == "thread" then threads[#threads + 1] = table.concat({ words[2], words[3], "0x" .. words[4], words[5] }, " ") end
-    if words[1] == "frame" then
-      frames[words[2]] = frames[words[2]] or {}
-      table.insert(frames[words[2]], ("0x%s %s"):format(words[3], words[5]))
-    end
-    if words[1] == "lock" then locks["0x" .. words[2]] = { words[3], "0x" .. words[4], tonumber(words[5]), tonumber(words[6]) } end
-  end
-  return threads, frames, locks
-end
-
 local AS_CLRMD <const> = { ["net10.0"] = { "deadlock", "stall" }, ["net9.0"] = { "stall" }, ["net8.0"] = { "deadlock" } }
 
 local function as_clrmd(skip)
-  local peer = build_peer(skip)
+  local peer, why = clrmd.build("threads")
+  if not peer then skip(why) end
   each_runtime(skip, function(runtime)
     for _, mode in ipairs(AS_CLRMD[runtime]) do
       local target <close> = start(runtime, mode, BEHIND)
       local core = createdump(target, "withheap")
-      local threads, frames, locks = peer_of(peer, core)
-      local root = core:match("^(.*)/")
-      local server <close> = h.server { environment = { MCP_ARTIFACT_ROOT = root } }
+      local server <close> = h.server { environment = { MCP_ARTIFACT_ROOT = core:match("^(.*)/") } }
       local handle = snapshot(server, { dumpFilePath = "core", maxFramesPerThread = 512 }).handle
-      local ours = {}
-      for i, thread in ipairs(view(server, handle, "threads-summary", { topN = 1000 }).threads) do
-        ours[i] = table.concat({ thread.managedThreadId, thread.osThreadId, thread.address, thread.isFinalizer and 1 or 0 }, " ")
-        local theirs, mine = frames[tostring(thread.managedThreadId)] or {}, {}
-        for k, frame in ipairs(view(server, handle, "stack", { threadId = thread.managedThreadId }).thread.frames) do
-          mine[k] = ("%s %s"):format(frame.instructionPointer, frame.displayName:gsub(" %([^()]*:%d+%)$", ""))
-        end
-        h.eq(theirs, mine, ("%s %s: frames of thread %d"):format(runtime, mode, thread.managedThreadId))
-      end
-      h.eq(threads, ours, runtime .. " threads")
-      local n = 0
-      for _, lock in ipairs(view(server, handle, "lock-graph", { topN = 1000 }).locks) do
-        if lock.source == "SyncBlock" then
-          n = n + 1
-          h.eq(locks[lock.objectAddress], { lock.objectTypeFullName, lock.ownerThreadAddress, lock.recursionCount,
-            lock.waitingThreadCount }, runtime .. " lock")
-        end
-      end
-      local held = 0
-      for _ in pairs(locks) do held = held + 1 end
-      h.eq(held, n, runtime .. " locks")
+      clrmd.threads_agree(peer, core, function(name, more) return (view(server, handle, name, more)) end, runtime .. " " .. mode)
     end
   end)
 end

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What ClrMD says of a heap: heap_peer WHAT FILE_OR_PID, one tab-separated line a thing on standard output; figures on standard error.
+// What ClrMD says of a heap: heap_peer WHAT FILE_OR_PID [DAC], one tab-separated line a thing on standard output; figures on standard error.
 //   types    MT, count, bytes, name, of every type with an object; Free objects are a type of their own
 //   segments heap, kind, start, end, objects, bytes, of every segment or region
 //   roots    kind, object, address; handles: kind, object, dependent target; finalizer: object
@@ -12,8 +12,8 @@ string what = args[0], source = args[1];
 var clock = Stopwatch.StartNew();
 using DataTarget target = int.TryParse(source, out int pid) ? DataTarget.AttachToProcess(pid, suspend: true) : DataTarget.LoadDump(source);
 ClrInfo clr = target.ClrVersions.Single();
-// the DAC that belongs to the runtime lies beside it
-string dac = Path.Combine(Path.GetDirectoryName(clr.ModuleInfo.FileName)!, "libmscordaccore.so");
+// the DAC that belongs to the runtime lies beside it, but for a self-contained single file
+string dac = args.Length > 2 ? args[2] : Path.Combine(Path.GetDirectoryName(clr.ModuleInfo.FileName)!, "libmscordaccore.so");
 using ClrRuntime runtime = clr.CreateRuntime(dac, ignoreMismatch: true);
 ClrHeap heap = runtime.Heap;
 using var output = new StreamWriter(Console.OpenStandardOutput(), bufferSize: 1 << 16);
@@ -21,7 +21,7 @@ using var output = new StreamWriter(Console.OpenStandardOutput(), bufferSize: 1 
 string[] known = ["types", "segments", "roots", "edges"];
 if (what != "all" && !known.Contains(what))
 {
-    Console.Error.WriteLine("heap_peer types|segments|roots|edges|all FILE_OR_PID");
+    Console.Error.WriteLine("heap_peer types|segments|roots|edges|all FILE_OR_PID [DAC]");
     return 2;
 }
 foreach (string one in what == "all" ? known : [what])

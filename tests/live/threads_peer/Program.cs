@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What ClrMD says of threads and locks: threads_peer DUMP, one tab-separated line a thing.
+// What ClrMD says of threads and locks: threads_peer DUMP [DAC], one tab-separated line a thing.
 //   thread  managed id, OS id, address, finalizer, number of frames that have a method
 //   frame   managed id, instruction pointer, stack pointer, signature, of every frame that has a method
 //   lock    object, type, owner's address, recursion, threads that wait to enter; of every sync block that is held
@@ -7,8 +7,8 @@ using Microsoft.Diagnostics.Runtime;
 
 using DataTarget target = DataTarget.LoadDump(args[0]);
 ClrInfo clr = target.ClrVersions.Single();
-// the DAC that belongs to the runtime lies beside it
-string dac = Path.Combine(Path.GetDirectoryName(clr.ModuleInfo.FileName)!, "libmscordaccore.so");
+// the DAC that belongs to the runtime lies beside it, but for a self-contained single file
+string dac = args.Length > 1 ? args[1] : Path.Combine(Path.GetDirectoryName(clr.ModuleInfo.FileName)!, "libmscordaccore.so");
 using ClrRuntime runtime = clr.CreateRuntime(dac, ignoreMismatch: true);
 foreach (ClrThread thread in runtime.Threads)
 {

@@ -29,6 +29,41 @@ internal sealed class DependentValue { public readonly byte[] Bytes = new byte[6
 
 internal sealed class PinnedBuffer { }
 
+[InlineArray(64)]
+internal struct Ballast { private long first; }
+
+internal sealed class PluginHeld
+{
+    public int Number;
+    public Ballast Ballast; // so that it is among the large ones
+}
+
+internal struct PluginPair
+{
+    public int Number;
+    public PluginHeld Held;
+    public Ballast Ballast;
+}
+
+internal static class PluginOf<T> { public static PluginHeld? One; }
+
+/// <summary>Static fields of every sort. Those of the copy in the context go with it; those of the program itself stay empty.</summary>
+internal static class PluginState
+{
+    public static PluginHeld? Held;
+    public static readonly int Number = 7;
+    public static PluginPair Pair;
+    [ThreadStatic] public static PluginHeld? OfThread;
+
+    public static void Fill()
+    {
+        Held = new PluginHeld { Number = 1 };
+        Pair = new PluginPair { Number = Number, Held = new PluginHeld { Number = 2 } };
+        OfThread = new PluginHeld { Number = 3 };
+        PluginOf<PluginHeld>.One = new PluginHeld { Number = 4 };
+    }
+}
+
 internal sealed class NeverContext() : AssemblyLoadContext("never-unloads", isCollectible: true)
 {
     protected override Assembly? Load(AssemblyName name) => null;
@@ -112,12 +147,21 @@ internal sealed class OddHeap
             var assembly = AssemblyBuilder.DefineDynamicAssembly(new AssemblyName("Collectible.Plugin"), AssemblyBuilderAccess.RunAndCollect);
             var type = assembly.DefineDynamicModule("plugin").DefineType("Plugin.Entry", TypeAttributes.Public);
             type.DefineField("State", typeof(object), FieldAttributes.Public);
-            object entry = Activator.CreateInstance(type.CreateType())!;
-            // and one that is loaded from a file, as plugins are
-            Assembly copy = context.LoadFromAssemblyPath(typeof(OddHeap).Assembly.Location);
-            object loaded = Activator.CreateInstance(copy.GetType("Lunette.Target.Customer", true)!, nonPublic: true)!;
+            type.DefineField("Shared", typeof(object), FieldAttributes.Public | FieldAttributes.Static);
+            Type made = type.CreateType();
+            object entry = Activator.CreateInstance(made)!;
+            made.GetField("Shared")!.SetValue(null, new PluginHeld());
+            var kept = new List<object> { entry };
+            // and one that is loaded from a file, as plugins are; a single-file program has none
+            string file = Path.Combine(AppContext.BaseDirectory, "lunette-memory.dll");
+            if (File.Exists(file))
+            {
+                Assembly copy = context.LoadFromAssemblyPath(file);
+                kept.Add(Activator.CreateInstance(copy.GetType("Lunette.Target.Customer", true)!, nonPublic: true)!);
+                copy.GetType("Lunette.Target.PluginState", true)!.GetMethod("Fill")!.Invoke(null, null);
+            }
             context.Unload();
-            return new object[] { entry, loaded };
+            return kept.ToArray();
         }
     }
 
