@@ -1,11 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /* jobs.c: the jobs of a worker process, one line each. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "memory/jobs.h"
+
+static void tried(jsonw *w, const char *what, long rc)
+{
+    int why = rc < 0 ? errno : 0;
+    jsonw_key(w, slice_str(what));
+    jsonw_int(w, why);
+}
+
+/* What somebody would try who took a worker over: 0 where it is let, or the number of the error. */
+static void try_to_escape(mem_job *j)
+{
+    char name[] = "true";
+    char *const argv[] = {name, NULL}, *const none[] = {NULL};
+    const char *path = job_text(j, "path", "");
+    jsonw *w = job_json(j);
+    jsonw_object(w);
+    jsonw_key_lit(w, "confined");
+    jsonw_bool(w, job_confined(j));
+    tried(w, "execve", execve("/bin/true", argv, none));
+    tried(w, "socket", socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    tried(w, "create", open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    tried(w, "change", open(path, O_RDWR | O_CLOEXEC));
+    tried(w, "unlink", unlink(path));
+    tried(w, "kill", kill(getppid(), 0));
+    tried(w, "poke", ptrace(PTRACE_POKEDATA, getppid(), NULL, NULL)); /* let, it finds no thread of ours: ESRCH */
+    tried(w, "read", open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    tried(w, "fork", child);
+    jsonw_end_object(w);
+}
 
 /* For tests of the worker itself: how it ends in each way. */
 static int job_selftest(mem_job *j, err *e)
@@ -21,6 +57,10 @@ static int job_selftest(mem_job *j, err *e)
             ;
     if (strcmp(how, "error") == 0)
         return err_set(e, ERR_NOT_FOUND, "nothing of \"%s\" is here", job_text(j, "what", ""));
+    if (strcmp(how, "escape") == 0) {
+        try_to_escape(j);
+        return 0;
+    }
     if (strcmp(how, "stop") == 0) { /* holds its target until it is killed */
         mem_target *t;
         int rc = job_target(j, &t, e);

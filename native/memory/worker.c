@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/utf.h"
+#include "memory/confine.h"
 
 #define MEMBERS_MAX       256
 #define RESULT_FLUSH      65536
@@ -39,6 +40,7 @@ struct mem_job {
     buf out;
     jsonw json;
     bool json_begun;
+    bool confined;
     int64_t told_ns;
     char told[256];
 };
@@ -173,6 +175,13 @@ static void set_limits(const mem_job *j)
 #endif
 }
 
+/* The least that the job can do with: it is decided before a byte of the target is looked at. */
+static confine_may needs(const mem_job *j)
+{
+    if (job_text(j, "dumpFilePath", NULL)) return CONFINE_DUMP;
+    return strcmp(job_text(j, "freeze", "copy"), "fork") == 0 ? CONFINE_FORK : CONFINE_ATTACH;
+}
+
 /* ---- telling ---- */
 
 static void tell(const mem_job *j, const char *line, size_t n)
@@ -261,6 +270,8 @@ jsonw *job_json(mem_job *j)
     return &j->json;
 }
 
+bool job_confined(const mem_job *j) { return j->confined; }
+
 int job_fd(const mem_job *j) { return j->result_fd; }
 
 static int finish_json(mem_job *j, err *e)
@@ -337,6 +348,7 @@ int worker_main(int argc, char **argv)
     int rc = read_arguments(j, &e);
     if (rc >= 0) {
         set_limits(j);
+        j->confined = confine(needs(j));
         rc = m->run(j, &e);
     }
     mem_close(j->target);

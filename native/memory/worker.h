@@ -2,7 +2,8 @@
 /* worker.h: jobs that may crash, hang or need ptrace, each in a process of its own: `lunette worker JOB`. Arguments
  * come as one JSON object on standard input; what the job makes goes into standard output, which is a memfd of the
  * starter's; standard error carries progress and, at the end, the error record. The process ends with whoever started
- * it, has limits on memory, CPU and time, and a clean environment. A job is one line in jobs.c:
+ * it, has limits on memory, CPU and time, a clean environment, and little that it may ask of the kernel. A job is one
+ * line in jobs.c:
  *
  *     int job_threads(mem_job *j, err *e);
  *
@@ -40,6 +41,9 @@ void job_resume(mem_job *j);
 /* How far it is, 0 to 1, and what it does: one line. Told at most some times a second, so it may be called often; text
  * that differs from the last one is told at once. It is also what an error says the job was at when it crashed. */
 void job_progress(mem_job *j, double fraction, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Is it confined (confine.h)? Each is, but on kernels that lack the means. */
+bool job_confined(const mem_job *j);
 
 /* The result as JSON, streamed. */
 jsonw *job_json(mem_job *j);

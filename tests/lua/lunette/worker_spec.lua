@@ -42,6 +42,23 @@ describe("lunette.worker #unit", function()
     assert.equal("OutOfMemory", err.kind)
   end)
 
+  it("refuses a worker all that it does not need", function()
+    local EPERM <const>, ESRCH <const> = 1, 3
+    local path = os.tmpname()
+    os.remove(path)
+    local dump = assert(run { how = "escape", path = path, dumpFilePath = "/some/dump" })
+    if not dump.confined then pending("this kernel has no seccomp filters for us") end
+    assert.same({ confined = true, execve = EPERM, socket = EPERM, create = EPERM, change = EPERM, unlink = EPERM, kill = EPERM, poke = EPERM,
+      fork = EPERM, read = 0 }, dump)
+    local live = assert(run { how = "escape", path = path, pid = 1 })
+    assert.same(dump, live)
+    assert.is_nil((fs.stat(path)))
+    -- the fork of a target is watched over by a process of its own, and written to
+    local fork = assert(run { how = "escape", path = path, pid = 1, freeze = "fork" })
+    assert.same({ confined = true, execve = EPERM, socket = EPERM, create = EPERM, change = EPERM, unlink = EPERM, kill = 0, poke = ESRCH,
+      fork = 0, read = 0 }, fork)
+  end)
+
   it("says that there is no such job", function()
     local result, err = worker.run(nil, "no-such-job", {})
     assert.is_nil(result)
