@@ -21,7 +21,7 @@
 #define FILTER_MAX 512u
 #define X32_BIT    0x40000000u /* calls of the x32 ABI */
 #define NO         (SECCOMP_RET_ERRNO | EPERM)
-#define ARG(n)     ((uint32_t)(offsetof(struct seccomp_data, args) + 8u * (n))) /* its low half: little endian */
+#define ARG(n)     ((uint32_t)(offsetof(struct seccomp_data, args) + UINT64_C(8) * (n))) /* its low half: little endian */
 
 typedef struct filter {
     struct sock_filter code[FILTER_MAX];

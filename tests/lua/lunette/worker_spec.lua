@@ -48,8 +48,8 @@ describe("lunette.worker #unit", function()
     os.remove(path)
     local dump = assert(run { how = "escape", path = path, dumpFilePath = "/some/dump" })
     if not dump.confined then pending("this kernel has no seccomp filters for us") end
-    assert.same({ confined = true, execve = EPERM, socket = EPERM, create = EPERM, change = EPERM, unlink = EPERM, kill = EPERM, poke = EPERM,
-      fork = EPERM, read = 0 }, dump)
+    assert.same({ confined = true, execve = EPERM, socket = EPERM, create = EPERM, change = EPERM, unlink = EPERM, kill = EPERM,
+      poke = EPERM, fork = EPERM, read = 0 }, dump)
     local live = assert(run { how = "escape", path = path, pid = 1 })
     assert.same(dump, live)
     assert.is_nil((fs.stat(path)))
