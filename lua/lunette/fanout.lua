@@ -6,6 +6,10 @@ local loop = require("lunette.loop")
 
 local M = {}
 
+-- Calls inside calls: a tool of a site calls another, that collect_batch, which calls collectors. More is a tool that calls itself, and may
+-- do so eight times each time.
+local MAX_DEPTH <const>, MAX_CALLS <const> = 3, 64
+
 ---@class FanoutResult
 ---@field data table?     payload of the call
 ---@field extras table?   its summary, handle, hints, signals
@@ -38,14 +42,25 @@ end
 --- Runs them, and waits for all. Results stand in the order of the calls.
 ---@param ctx table
 ---@param calls PreparedCall[]
----@return FanoutResult[]?, table? err   nil, err only when the caller itself was cancelled
+---@return FanoutResult[]?, table? err   nil, err only when the caller itself was cancelled, or too deep
 function M.run(ctx, calls)
+  local current = loop.current()
+  local around = current and current.data.fanout
+  local depth, total = (around and around.depth or 0) + 1, around and around.total or { calls = 0 }
+  total.calls = total.calls + #calls
+  if depth > MAX_DEPTH or total.calls > MAX_CALLS then
+    return nil, errors.new("NotSupported", ("A call makes at most %d calls of other tools, %d inside each other: does a tool call itself?")
+      :format(MAX_CALLS, MAX_DEPTH), { detail = "fanout", hints = {} })
+  end
   local tasks, child_ctx = {}, quiet(ctx)
   loop.on_cleanup(function()
     for _, task in ipairs(tasks) do task:cancel("the call that made it has ended") end
   end)
   for i, call in ipairs(calls) do
-    tasks[i] = loop.spawn(function() return call.tool:perform(child_ctx, call) end)
+    tasks[i] = loop.spawn(function()
+      loop.current().data.fanout = { depth = depth, total = total }
+      return call.tool:perform(child_ctx, call)
+    end)
   end
   local results = {}
   for i, task in ipairs(tasks) do

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- environment: the globals of a box, from an allow-list; fresh tables for each box, so that a script can change only its own.
-local log = require("lunette.log")
+local lines = require("lunette.sandbox.lines")
 local native = require("lunette.sandbox.native")
 local readonly = require("lunette.sandbox.readonly")
 
@@ -34,10 +34,11 @@ end
 
 -- print goes to the log.
 local function printer(name)
+  local write = lines.writer(name)
   return function(...)
     local out = {}
     for i = 1, select("#", ...) do out[i] = tostring((select(i, ...))) end
-    log.info("site", table.concat(out, "\t"):sub(1, MAX_PRINT), { script = name })
+    write("info", "site", table.concat(out, "\t"):sub(1, MAX_PRINT), { script = name })
   end
 end
 

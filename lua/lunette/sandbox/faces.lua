@@ -215,9 +215,24 @@ local function text_of()
   end
 end
 
+local writers = setmetatable({}, { __mode = "k" }) -- box -> what it logs by
+
+-- Lines of a script, as many as it may write.
+local function logger(level)
+  return function(box)
+    return function(area, message, fields)
+      writers[box] = writers[box] or require("lunette.sandbox.lines").writer(box.name)
+      writers[box](level, area, message, fields)
+    end
+  end
+end
+
 --- Module -> function -> what makes its face for a box.
 M.OF = {
   ["lunette.process"] = { remember = remember, recall = recall },
+  ["lunette.log"] = {
+    debug = logger("debug"), info = logger("info"), notice = logger("notice"), warning = logger("warning"), error = logger("error"),
+  },
   ["lunette.fanout"] = { prepare = prepare_call, run = run_calls },
   ["lunette.cost"] = { start = start_meter },
   ["lunette.sensitive"] = { text = text_of },

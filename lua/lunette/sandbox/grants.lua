@@ -22,7 +22,7 @@ end
 M.MODULES = {
   ["lunette.json"] = all("encode decode array is_array null raw", FREE),
   ["lunette.numbers"] = all("address count finite iso parse_address round timespan ulong", FREE),
-  ["lunette.text"] = all("bytes did_you_mean join keys nearest printable quote", FREE),
+  ["lunette.text"] = all("bytes count did_you_mean join keys nearest printable quote", FREE),
   ["lunette.regex"] = all("compile", FREE),
   ["lunette.crypto"] = all("base64 base64url crockford equal hex hmac_sha256 random sha256 unbase64 unbase64url uuid", FREE),
   ["lunette.loop"] = all("now_ms now_ns unix_ms cpu_ms cancelled sleep_ms spawn channel on_cleanup set_budget", FREE),

@@ -91,6 +91,33 @@ describe("site scripts are given #unit", function()
     assert.equal("ok", g.units["tools/mine"].state)
   end)
 
+  it("no way to call themselves for ever", function()
+    local fanout = require("lunette.fanout")
+    local real, made = fanout.tool, 0
+    finally(function() fanout.tool = real end)
+    fanout.tool = function(name)
+      made = made + 1
+      return generation.current().tools[name]
+    end
+    local out = call([[
+      local calls = {}
+      for i = 1, 8 do
+        local one, err = fanout.prepare(ctx, "mine", {})
+        if not one then return nil, err end
+        calls[i] = one
+      end
+      local results, err = fanout.run(ctx, calls)
+      if not results then return nil, err end
+      local n, why = 0, nil
+      for _, r in ipairs(results) do
+        n = n + (r.data and r.data.n or 1)
+        why = why or r.error and r.error.message or r.data and r.data.why
+      end
+      return { n = n, why = why }]])
+    assert.matches("at most 64 calls of other tools, 3 inside each other", out.data.why, 1, true)
+    assert.is_true(out.data.n <= 64 and made <= 8 * 65, out.data.n .. " calls")
+  end)
+
   it("no way to change the budget of the task", function()
     local out = call([[loop.set_budget(0) local n = 0 for i = 1, 100000 do n = n + i end return { n = n }]])
     assert.equal(5000050000, out.data.n)
