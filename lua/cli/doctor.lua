@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- doctor: is this host, and this process, ready to be diagnosed; what is in the way, and the fix to paste.
 local config = require("lunette.config")
+local hits = require("lunette.hits")
 local json = require("lunette.json")
 local options = require("lunette.options")
 local preflight = require("views.process.preflight")
@@ -25,6 +26,7 @@ Exit code: 0, or 1 when something is blocked (degraded checks are optional colle
 ]]
 
 local EXIT_BLOCKED <const> = 1
+local STALE_TOLD <const> = 32 -- of probes in one command
 local MARK <const> = { Ok = "ok       ", Degraded = "DEGRADED ", Blocked = "BLOCKED  ", NotApplicable = "-        " }
 
 --- The report as people read it.
@@ -47,6 +49,22 @@ function M.render(report, unreachable)
   for i, line in ipairs(lines) do lines[i] = terminal.printable(line) end
   lines[#lines + 1] = "overall: " .. report.overall
   return table.concat(lines, "\n") .. "\n"
+end
+
+--- Probes that a process of ours left behind which was killed: they cost whoever calls the function some time, until a server starts.
+---@return table? check   of a PreflightReport
+local function stale_probes()
+  local stale = hits.stale()
+  if #stale == 0 then return nil end
+  local words = {}
+  for i = 1, math.min(#stale, STALE_TOLD) do words[i] = stale[i] end
+  return {
+    id = "stale-probes", title = "Probes left behind", status = "Degraded",
+    reason = ("%d probes in tracefs are of a lunette that was killed; the next lunette serve, and the next native-alloc or "
+      .. "native-lock-contention, remove them"):format(#stale),
+    remediation = ("sudo sh -c 'for p in %s; do echo $p >> /sys/kernel/tracing/uprobe_events; done'"):format(table.concat(words, " ")),
+    affectedTools = json.array({ 'collect_sample(kind="native-alloc")', 'collect_sample(kind="native-lock-contention")' }),
+  }
 end
 
 --- What is to be told of the site's scripts; nil when there are none.
@@ -92,6 +110,11 @@ function M.main(args)
     return terminal.usage("doctor", "give one process id, or none: " .. table.concat(given, " "))
   end
   local report = preflight.report(pid)
+  local stale = stale_probes()
+  if stale then
+    report.checks[#report.checks + 1] = stale
+    if report.overall == "Ok" then report.overall = "Degraded" end
+  end
   local scripts = scripts_of(site.layers(config.load({ file = given.config }), site.given(given)))
   if given.json then
     report.scripts = scripts

@@ -71,4 +71,9 @@ function hits.open(options) end
 ---@return integer
 function hits.sweep() end
 
+--- Those that sweep would remove: the line that removes one when it is written to uprobe_events, "-:lunette_4242_99/s0p0".
+---@return string[]
+---@nodiscard
+function hits.stale() end
+
 return hits

@@ -51,6 +51,13 @@ local Capture = {}
 ---@nodiscard
 function Capture:run(ms) end
 
+--- Whether the runtime has names to tell for what was seen: 0: all code has one that is still right; 1: some may have none, or another. Of
+--- what the builder knows until now, while no stream feeds it. After run, before finish. Waits.
+---@param builder LunetteProfileBuilder
+---@return integer
+---@nodiscard
+function Capture:unnamed(builder) end
+
 ---@class LunetteOffCpuResult
 local Result = {}
 

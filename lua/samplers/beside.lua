@@ -36,12 +36,13 @@ end
 --- The names of what was compiled since, when the window is over; ends the builder, whatever comes. Why some are missing, or nil.
 ---@param source CollectorSource
 ---@param builder LunetteProfileBuilder
+---@param is_known boolean?   all code that was seen has its name already: the runtime is not asked again
 ---@return string? why   M.NATIVE of a program without a JIT
-function M.after(source, builder)
+function M.after(source, builder, is_known)
   local digest, why = source.process.digest, nil
   if digest and digest.runtime == "NativeAot" then
     why = M.NATIVE
-  elseif not capture.take_names(source, {}, builder) then
+  elseif not is_known and not capture.take_names(source, {}, builder) then
     local missing = source.process.why_not
     why = missing and tostring(missing.message) or "the runtime did not tell its methods to the end of them"
   end

@@ -123,7 +123,7 @@ local function record(ctx, source, args)
     if not ok then return nil, err end
   end
   local window_cpu_ns = proc.own_cpu().process_ns - own_ns
-  local why = beside.after(source, methods)
+  local why = beside.after(source, methods, told and capture:unnamed(methods) == 0)
   local result
   result, err = capture:finish((told or not why) and methods or nil) -- else by perf-PID.map
   if not result then return nil, err end

@@ -9,6 +9,7 @@
 #include "kernel/proc_push_lua.h"
 #include "profile/profile_lua.h"
 
+enum { STALE_BYTES_MAX = 16384 }; /* of lines that tell what was left behind; more are not told */
 #define HITS_TYPE "lunette.hits"
 enum { NAME_BYTES = 96 };
 
@@ -221,12 +222,31 @@ static int l_sweep(lua_State *L)
     return 1;
 }
 
+/* hits.stale() */
+static int l_stale(lua_State *L)
+{
+    char names[STALE_BYTES_MAX]; /* nothing to free when Lua throws */
+    buf told;
+    buf_init(&told, sizeof names);
+    (void)up_stale("", &told);
+    size_t n = told.n < sizeof names ? told.n : sizeof names;
+    if (n) memcpy(names, told.p, n);
+    buf_fini(&told);
+    lua_newtable(L); // list
+    lua_Integer i = 1;
+    for (const char *p = names, *end; (end = memchr(p, '\n', n - (size_t)(p - names))); p = end + 1) {
+        lua_pushlstring(L, p, (size_t)(end - p)); // list line
+        lua_rawseti(L, -2, i++);
+    }
+    return 1;
+}
+
 int luaopen_lunette_hits(lua_State *L);
 int luaopen_lunette_hits(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"run", l_run}, {"stats", l_stats}, {"close", l_close}, {NULL, NULL}};
-    static const luaL_Reg functions[] = {{"open", l_open}, {"sweep", l_sweep}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"open", l_open}, {"sweep", l_sweep}, {"stale", l_stale}, {NULL, NULL}};
     host_type(L, HITS_TYPE, meta, methods);
     luaL_newlib(L, functions);
     return 1;

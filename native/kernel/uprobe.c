@@ -84,7 +84,7 @@ bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), 
     return n > 0 && (size_t)n < size;
 }
 
-uint32_t up_sweep(const char *root)
+static uint32_t each_stale(const char *root, bool removes, buf *told)
 {
     char path[KN_PATH_MAX], remove[256];
     buf b;
@@ -92,13 +92,18 @@ uint32_t up_sweep(const char *root)
     slice line;
     buf_init(&b, 0);
     if (events_path(root, path, sizeof path) && kn_read("", path, KN_ENVIRON_MAX, &b, NULL) >= 0)
-        for (slice rest = buf_view(&b); kn__line(&rest, &line);)
-            if (up_is_stale(line, is_alive, (void *)(uintptr_t)root, remove, sizeof remove) &&
-                command(path, remove) == 0)
-                n++;
+        for (slice rest = buf_view(&b); kn__line(&rest, &line);) {
+            if (!up_is_stale(line, is_alive, (void *)(uintptr_t)root, remove, sizeof remove)) continue;
+            if (removes && command(path, remove) != 0) continue;
+            if (told) buf_printf(told, "%s\n", remove);
+            n++;
+        }
     buf_fini(&b);
     return n;
 }
+
+uint32_t up_sweep(const char *root) { return each_stale(root, true, NULL); }
+uint32_t up_stale(const char *root, buf *told) { return each_stale(root, false, told); }
 
 static void remove_events(up_probes *p)
 {

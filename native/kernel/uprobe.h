@@ -53,6 +53,9 @@ void up_close(up_probes *p); /* after the events are closed; NULL is fine */
 
 /* Removes events of ours whose process is gone, of tracefs. How many. root: "" or a fixture, for tests. */
 uint32_t up_sweep(const char *root);
+/* Those that up_sweep would remove, as a line each that removes one when it is written to uprobe_events, appended to
+ * told (NULL: they are counted only). How many. */
+uint32_t up_stale(const char *root, buf *told);
 /* Whether a line of uprobe_events is of ours and of a process that is gone; then its removal ("-:GROUP/NAME") in out.
  * alive: of a pid with that start time. For tests. */
 bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), void *arg, char *out, size_t size);

@@ -371,6 +371,37 @@ int oc_run(oc_capture *c, int64_t until_ns, err *e)
 
 void oc_stop(oc_capture *c) { perf_stop(c->perf); }
 
+/* Code of the runtime that it has not told of, or whose place it may give to other code. */
+static bool is_unsure(const naming_name *n)
+{
+    if (n->kind == NAMING_MANAGED) return n->managed.dynamic && !slice_starts(n->managed.name, SLICE_LIT("IL_STUB"));
+    if (n->kind == NAMING_UNKNOWN) return true;
+    bool image = n->module.n > 4 && slice_eq_str(slice_of(n->module.p + n->module.n - 4, 4), ".dll");
+    return n->kind == NAMING_NATIVE && !n->symbol && image;
+}
+
+uint32_t oc_unnamed(oc_capture *c, clr_methods *methods)
+{
+    map64 seen = {0};
+    uint32_t n = 0;
+    naming_methods(c->names, methods);
+    for (uint32_t id = 1; n == 0 && id <= oc_stacks_count(c->stacks); id++) {
+        uint32_t n_kernel, n_user;
+        const uint64_t *ips = oc_stacks_get(c->stacks, id, &n_kernel, &n_user);
+        for (uint32_t i = 0; n == 0 && i < n_user; i++) {
+            uint64_t ip = ips[n_kernel + i], ignored;
+            naming_name name;
+            if (map64_get(&seen, ip, &ignored)) continue;
+            if (!map64_put(&seen, ip, 1)) n = 1;
+            uint64_t at = ip & OC_EXACT || ip == 0 ? ip & ~OC_EXACT : ip - 1; /* of a return address, its call */
+            (void)naming_find(c->names, at, INT64_MAX, &name);
+            if (is_unsure(&name)) n = 1;
+        }
+    }
+    map64_fini(&seen);
+    return n;
+}
+
 int oc_finish(oc_capture *c, clr_methods *methods, oc_result **out, err *e)
 {
     perf_stats st;

@@ -38,6 +38,9 @@ int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e);
 /* Until until_ns (monotonic). Once. */
 int oc_run(oc_capture *c, int64_t until_ns, err *e);
 void oc_stop(oc_capture *c); /* any thread, from oc_open to oc_close */
+/* How many addresses have no name yet that the runtime could give, or one that it may have given to others meanwhile
+ * (of a DynamicMethod): 0, or 1 for any, since it looks no further. methods: what is known until now. After oc_run. */
+uint32_t oc_unnamed(oc_capture *c, clr_methods *methods);
 /* methods may be NULL: the names of managed code. The result is yours. Once, after oc_run. */
 int oc_finish(oc_capture *c, clr_methods *methods, oc_result **out, err *e);
 void oc_close(oc_capture *c); /* NULL is fine */

@@ -28,6 +28,7 @@ typedef struct job {
     int64_t until_ns;
     profile_builder *builder; /* a reference, or NULL */
     oc_result *result;
+    uint32_t unnamed;
 } job;
 
 typedef struct capture_ud {
@@ -152,6 +153,35 @@ static int l_run(lua_State *L)
     return host_job_run(L, j);
 }
 
+static int unnamed_work(void *p)
+{
+    job *j = p;
+    j->unnamed = oc_unnamed(j->s->c, profile_builder_methods(j->builder));
+    return 0;
+}
+
+static int push_unnamed(lua_State *L, void *p)
+{
+    capture_ud *u = luaL_checkudata(L, 1, CAPTURE_TYPE);
+    u->busy = false;
+    lua_pushinteger(L, ((job *)p)->unnamed);
+    return 1;
+}
+
+static const host_job_class ASKING = {.work = unnamed_work, .push = push_unnamed, .fini = job_fini};
+
+/* capture:unnamed(builder) */
+static int l_unnamed(lua_State *L)
+{
+    capture_ud *u = check(L);
+    luaL_argcheck(L, u->ran && !u->finished, 1, "a capture is asked after it ran, before it is finished");
+    profile_builder *b = profile_lua__builder(L, 2);
+    job *j = job_new(L, &ASKING, u->s);
+    j->builder = profile_builder_ref(b);
+    u->busy = true;
+    return host_job_run(L, j);
+}
+
 static int finish_work(void *p)
 {
     job *j = p;
@@ -200,7 +230,8 @@ int luaopen_lunette_offcpu(lua_State *L);
 int luaopen_lunette_offcpu(lua_State *L)
 {
     static const luaL_Reg meta[] = {{"__gc", l_close}, {"__close", l_close}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"run", l_run}, {"finish", l_finish}, {"close", l_close}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"run", l_run}, {"unnamed", l_unnamed}, {"finish", l_finish}, {"close", l_close}, {NULL, NULL}};
     static const luaL_Reg functions[] = {{"open", l_open}, {NULL, NULL}};
     host_type(L, CAPTURE_TYPE, meta, methods);
     offcpu_lua__types(L);

@@ -3,7 +3,8 @@
 # Off-CPU times with stacks against `perf record -e sched:sched_switch --call-graph dwarf | perf script`, of the same process that plays ping-pong
 # between two threads, one after the other: what each took of a processor in a window of $SECONDS_LONG seconds, and from its end to names. To
 # reach at 20 thousand switches a second: nothing lost, under 10 % of a processor, a result within 1 s of the window's end, 5 times less CPU time
-# a switch than perf. BUILD: a release build; TARGETS: where tests/targets/kernel/build.sh has put the targets (default: $BUILD/targets/kernel).
+# a switch than perf. Before that, on CoreCLR, the whole answer of collect_sample(kind=off_cpu) to a window of $NAMED_SECONDS with at least a
+# million switches: its managed frames named, within 1 s of the window's end. BUILD: a release build; TARGETS: where tests/targets/kernel/build.sh has put the targets (default: $BUILD/targets/kernel).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(realpath "${BUILD:-build/release}")
@@ -26,6 +27,7 @@ until grep -q READY "$out/pong.said"; do sleep 0.1; done
 echo go >&8
 sleep 1
 "$build/lunette" lua "$here/offcpu.lua" "$target" "$seconds" | tee "$out/offcpu"
+[ "${RUNTIME:-net10.0}" = aot ] || "$build/lunette" lua "$here/named.lua" "$target" "${NAMED_SECONDS:-35}" ManagedPingPong | tee "$out/named"
 { time perf record -q -e sched:sched_switch --call-graph dwarf,8192 -m 16M -o "$out/sched.data" -p "$target" -- sleep "$seconds" 2>"$out/sched.err"; } \
   2>"$out/sched.record"
 { time perf script -i "$out/sched.data" >"$out/sched.script" 2>/dev/null; } 2>"$out/sched.read"
@@ -42,3 +44,7 @@ rm -f "$out/sched.data" "$out/sched.script"
 awk -v ms="$(field rows_ms "$out/offcpu")" -v times="$(field cpu_per_switch "$out/sched.perf")" -v share="$(field window_cpu_percent "$out/offcpu")" \
   -v lost="$(field lost "$out/offcpu")" 'BEGIN { exit !(ms <= 1000 && times >= 5 && share < 10 && lost == 0) }' ||
   { echo "bench kernel: off-CPU misses its figures"; exit 1; }
+[ "${RUNTIME:-net10.0}" = aot ] ||
+  awk -v ms="$(field answer_ms "$out/named")" -v n="$(field switches "$out/named")" -v found="$(field found "$out/named")" \
+    'BEGIN { exit !(n >= 1000000 && ms <= 1000 && found == "yes") }' ||
+  { echo "bench kernel: the answer with names misses its figures"; exit 1; }

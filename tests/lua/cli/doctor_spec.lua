@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- lunette doctor.
 local fake = require("support.fake_machine")
+local hits = require("lunette.hits")
 local json = require("lunette.json")
 local kit = require("support.site_kit")
 local sys = require("lunette.sys")
@@ -9,12 +10,13 @@ local machine
 
 local function run(given, ...)
   machine = fake.new(given):with_perf()
-  local written, write, stderr = {}, sys.write, io.stderr
+  local written, write, stderr, stale = {}, sys.write, io.stderr, hits.stale
+  hits.stale = function() return given.stale or {} end
   local doctor = machine:load("cli.doctor")
   sys.write = function(text) written[#written + 1] = text end
   io.stderr = { write = function() end } -- luacheck: ignore
   local ok, code = pcall(doctor.main, { ... })
-  sys.write, io.stderr = write, stderr -- luacheck: ignore
+  sys.write, io.stderr, hits.stale = write, stderr, stale -- luacheck: ignore
   assert(ok, code)
   return code, table.concat(written)
 end
@@ -44,6 +46,14 @@ describe("lunette doctor", function()
     assert.equal(0, code)
     assert.matches("DEGRADED Off%-CPU sampling", out)
     assert.matches("fix: mount %-t tracefs", out)
+    assert.matches("overall: Degraded\n$", out)
+  end)
+
+  it("tells probes that a killed process left behind, and how they go", function()
+    local code, out = run { stale = { "-:lunette_99_1/s0p0", "-:lunette_99_1/s0p1" } }
+    assert.equal(0, code)
+    assert.matches("DEGRADED Probes left behind %[stale%-probes%]\n%s+2 probes in tracefs", out)
+    assert.matches("fix: sudo sh %-c 'for p in %-:lunette_99_1/s0p0 %-:lunette_99_1/s0p1; do", out)
     assert.matches("overall: Degraded\n$", out)
   end)
 
