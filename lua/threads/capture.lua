@@ -134,7 +134,7 @@ local function thread_of(given, facts, methods, names)
   thread.exception_type = given.exception and facts.types[given.exception.type + 1] or nil
   thread.refs, thread.waits_on = references(given, facts)
   thread.state = state_of(thread, flags)
-  thread.reason, thread.reason_at = recognise.wait(thread.frames, names)
+  thread.reason, thread.operation = recognise.wait(thread.frames, names)
   return thread
 end
 

@@ -24,7 +24,8 @@ end
 
 local function async_hop(thread)
   return {
-    edge = "async", reason = thread.reason or thread.stall, waiting = thread.id, target = thread.waits_on[1] or thread.stall,
+    edge = "async", reason = thread.operation or thread.reason or thread.stall,
+    waiting = thread.id, target = thread.waits_on[1] or thread.stall,
     note = NO_OWNER,
   }
 end

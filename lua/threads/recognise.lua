@@ -57,24 +57,25 @@ local function of_library(name)
   return false
 end
 
---- The label of the wait that a stack shows, and the index of the frame that named it: the outermost one of the library's own frames, since
---- a task's wait stands on an event, and that on a monitor.
+--- The wait that a stack shows, by the library's own frames at its top: the label of the first that has one, and that of the outermost:
+--- a task's wait stands on an event, and that on a monitor. A worker that is parked for want of work is named so, whatever it stands on.
 ---@param frames table[]   innermost first, with name
 ---@param names? table[]   default: of this call's generation
----@return string? reason, integer? at
+---@return string? reason, string? operation
 function M.wait(frames, names)
   names = names or waits.current().names
-  local reason, at
+  local reason, operation
   for i = 1, math.min(#frames, DEEPEST) do
     local frame = frames[i]
     if frame.method then
       local name = M.plain(frame.name)
       local found = reason_of(name, names)
-      if found then reason, at = found, i end
+      if found then reason, operation = reason or found, found end
       if not found and not of_library(name) then break end
     end
   end
-  return reason, at
+  if M.PARKED[operation] then return operation, operation end
+  return reason, operation
 end
 
 local function holds(frames, texts)

@@ -13,7 +13,7 @@ M.ALL = { __order = {
 } }
 local THREAD <const> = { __order = {
   "managedThreadId", "osThreadId", "address", "state", "isAlive", "isBackground", "isFinalizer", "isGc", "isThreadpoolWorker", "lockCount",
-  "currentExceptionType", "topFrameMethod", "isLikelyBlocked", "inferredWaitReason", "frames",
+  "currentExceptionType", "topFrameMethod", "isLikelyBlocked", "inferredWaitReason", "waitOperation", "frames",
 } }
 local FRAME <const> = { __order = {
   "kind", "displayName", "typeFullName", "moduleName", "instructionPointer", "stackPointer", "identity", "addressKind", "rva", "buildId",
@@ -59,7 +59,7 @@ function M.thread(thread, max, whole)
     isBackground = thread.background or false, isFinalizer = thread.finalizer or false, isGc = thread.gc or false,
     isThreadpoolWorker = thread.pool_worker or false, lockCount = thread.lock_count or 0, currentExceptionType = thread.exception_type,
     topFrameMethod = thread.frames[1] and thread.frames[1].name or nil, frames = frames, isLikelyBlocked = thread.blocked or false,
-    inferredWaitReason = thread.reason,
+    inferredWaitReason = thread.reason, waitOperation = thread.operation ~= thread.reason and thread.operation or nil,
   }, THREAD)
 end
 

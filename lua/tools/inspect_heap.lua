@@ -25,7 +25,7 @@ local wire = lazy("heap.wire")
 local KIND <const> = "heap-snapshot"
 local WALKED <const> = { "live", "dump" }
 local ORDER <const> = { __order = {
-  "source", "handle", "processId", "suspendDuration", "filePath", "fileSizeBytes", "runtime", "heap", "topTypesByBytes",
+  "source", "handle", "processId", "suspendDuration", "forkDuration", "filePath", "fileSizeBytes", "runtime", "heap", "topTypesByBytes",
   "topTypesByInstances", "retentionPaths", "warnings", "quality", "exportedTracePath",
 } }
 local HEAD <const> = 24 -- bytes that tell what a file is
@@ -102,7 +102,8 @@ local function answer(artifact, args, live)
   local signals = signal.of_capture(KIND, artifact, entry.id)
   local data = setmetatable({
     source = artifact.origin, handle = entry.id, processId = artifact.process_id ~= 0 and artifact.process_id or nil,
-    suspendDuration = artifact.suspend_ms and numbers.timespan(artifact.suspend_ms), filePath = artifact.dump_path,
+    suspendDuration = artifact.suspend_ms and numbers.timespan(artifact.suspend_ms),
+    forkDuration = artifact.stop and artifact.stop.forkMs and numbers.timespan(artifact.stop.forkMs), filePath = artifact.dump_path,
     fileSizeBytes = artifact.dump_bytes, runtime = artifact.runtime, heap = artifacts.heap(artifact),
     topTypesByBytes = wire.type_stats(artifact, rows),
     topTypesByInstances = wire.type_stats(artifact, (graph:types { by = "instances", top = top })), retentionPaths = paths,

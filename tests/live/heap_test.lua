@@ -151,6 +151,7 @@ local function leak(skip)
     local envelope = inspect(server, live)
     local path = explained(server, envelope, runtime .. " live")
     h.ok(envelope.data.suspendDuration ~= "00:00:00", "it stood still: " .. envelope.data.suspendDuration)
+    h.ok(envelope.data.forkDuration == nil, "and was copied")
     h.ok(target:command("ping", "^PONG"), "the target goes on")
 
     local statics = ask(server, envelope.handle, "static-fields").staticFields
@@ -341,6 +342,8 @@ local function forked(skip)
     local busy <close> = start(runtime, "toil", 1)
     for round = 1, ROUNDS do
       local data = inspect(server, { source = "live", processId = busy.pid, freeze = "fork", topTypes = 200 }).data
+      h.ok(data.forkDuration and data.forkDuration > "00:00:00" and data.forkDuration <= data.suspendDuration,
+        "the clone is part of the stop: " .. tostring(data.forkDuration))
       local nodes = by_name(data.topTypesByInstances)["Lunette.Target.Node"]
       h.eq(N, nodes and nodes.instanceCount, ("%s round %d"):format(runtime, round))
       local facts = h.ok(server:call("inspect_process", { processId = busy.pid, view = "info" }))

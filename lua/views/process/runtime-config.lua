@@ -20,6 +20,9 @@ local MAX_ROWS <const> = 500 -- of the environment, and of switches
 local MAX_VALUE <const> = 2048
 local ENV_NOTE <const> = "Environment variables are filtered to known runtime prefixes (DOTNET_ / COMPlus_ / ASPNETCORE_ / "
   .. "DOTNET_SYSTEM_); all other process env vars are intentionally omitted as a security boundary."
+local LOH_NOTE <const> = "gc.largeObjectHeapCompactionMode is left out: the collector keeps it in a variable that the runtime's library "
+  .. "does not show. GCSettings.LargeObjectHeapCompactionMode is Default but between a program's CompactOnce and its next blocking full "
+  .. "collection."
 local ORDER <const> = { __order = { "processId", "gc", "threadPool", "tieredCompilation", "envVars", "appContextSwitches", "notes" } }
 local GC_ORDER <const> = { __order = { "isServerGc", "isConcurrent", "isBackground", "heapCount", "largeObjectHeapCompactionMode" } }
 local POOL_ORDER <const> = { __order = {
@@ -228,8 +231,10 @@ function M.run(ctx, args)
     notes[#notes + 1] = ("gc, threadPool: %s."):format((tostring(err.message or err):gsub("%.$", "")))
   end
   for _, note in ipairs(seen and seen.notes or {}) do notes[#notes + 1] = note end
+  local gc = gc_of(seen, by_name, by_key)
+  if gc then notes[#notes + 1] = LOH_NOTE end
   local view = setmetatable({
-    processId = target.pid, gc = gc_of(seen, by_name, by_key), threadPool = pool_of(seen, by_name, by_key),
+    processId = target.pid, gc = gc, threadPool = pool_of(seen, by_name, by_key),
     tieredCompilation = M.tiering(by_name), envVars = sorted(env, "envVars", notes),
     appContextSwitches = sorted(switches, "appContextSwitches", notes), notes = json.array(notes),
   }, ORDER)

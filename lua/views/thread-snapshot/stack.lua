@@ -19,7 +19,7 @@ return view {
     local waits = thread.waits_on[1] and (" It waits for a %s."):format(thread.waits_on[1]) or ""
     return wire.thread(thread, nil, true), {
       fields = fields, summary = ("Thread %d%s: %d frames%s.%s%s"):format(thread.id, thread.name and (" (%s)"):format(thread.name) or "",
-        #thread.frames, thread.reason and ", " .. thread.reason or "", waits, ENDS[thread.stack_end] or ""),
+        #thread.frames, thread.reason and ", " .. (thread.operation or thread.reason) or "", waits, ENDS[thread.stack_end] or ""),
     }
   end,
 }

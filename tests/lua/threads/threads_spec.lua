@@ -70,11 +70,12 @@ describe("threads #unit", function()
     assert.equal("System.Threading.Tasks.Task.GetResultCore", recognise.plain(TASK[4]))
   end)
 
-  it("names the outermost wait of the library", function()
+  it("names the wait of the first frame, and of what the library was asked to do", function()
     local artifact = capture.artifact(facts {
       { id = 1, stack = TASK }, { id = 2, stack = IDLE }, { id = 3, stack = { "Shop.Cart.Spin()" }, flags = 0 },
     })
-    assert.same({ "Task.Wait (blocking)", true }, { artifact.threads[1].reason, artifact.threads[1].blocked })
+    assert.same({ "Monitor.Wait", "Task.Wait (blocking)", true },
+      { artifact.threads[1].reason, artifact.threads[1].operation, artifact.threads[1].blocked })
     assert.same({ "ThreadPool worker idle wait", false }, { artifact.threads[2].reason, artifact.threads[2].blocked })
     assert.same({ nil, false, "Running" }, { artifact.threads[3].reason, artifact.threads[3].blocked, artifact.threads[3].state })
     assert.same({ "SyncOverAsync" }, { artifact.threads[1].stall, artifact.threads[2].stall, artifact.threads[3].stall })
