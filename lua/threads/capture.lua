@@ -265,9 +265,16 @@ local function finish_native(artifact, live)
   end
 end
 
--- What the limit of frames left out is said, not only of the thread that somebody looks at.
+-- Keeps the frames that were asked for: what a thread waits for was read from more of them. What the limit left out is said, not only of the
+-- thread that somebody looks at.
 local function cut_stacks(artifact, max_frames)
   local n = 0
+  for _, thread in ipairs(max_frames and artifact.threads or {}) do
+    local frames = thread.frames
+    if #frames > max_frames then
+      thread.frames, thread.stack_end = table.move(frames, 1, max_frames, 1, {}), "cut"
+    end
+  end
   for _, thread in ipairs(artifact.threads) do n = n + (thread.stack_end == "cut" and 1 or 0) end
   if n == 0 then return end
   artifact.warnings[#artifact.warnings + 1] = ("%d %s longer than the %d frames that are kept (maxFramesPerThread, at most %d)"):format(
@@ -322,7 +329,8 @@ end
 function M.run(ctx, source, args)
   local began, unix = loop.now_ns(), loop.unix_ms()
   local job, options = worker.target(source)
-  job.maxFrames, job.runtimeFrames, job.nativeFrames = args.maxFramesPerThread, args.includeRuntimeFrames, args.includeNativeFrames
+  job.maxFrames = args.maxFramesPerThread and math.max(args.maxFramesPerThread, M.FRAMES)
+  job.runtimeFrames, job.nativeFrames = args.includeRuntimeFrames, args.includeNativeFrames
   options.timeout_ms, options.message = M.TIMEOUT_MS, "Walking stacks"
   job.anyProcess = source.any
   local live = source.process

@@ -8,17 +8,17 @@ local M = {}
 local ENTER <const> = { "System.Threading.Monitor.Enter", "System.Threading.Monitor.ReliableEnter", "System.Threading.Monitor.TryEnter",
   "System.Threading.Lock.Enter", "System.Threading.Lock.TryEnter" }
 
--- The index of the frame that enters a lock; nil: none does.
-local function entering(thread)
-  local at
-  for i = 1, math.min(#thread.frames, 8) do
-    local frame = thread.frames[i]
+local ENTER_DEPTH <const> = 8 -- frames from the top that may enter a lock
+
+-- Whether one of the innermost frames enters a lock.
+local function enters(thread)
+  for _, frame in recognise.innermost(thread.frames, ENTER_DEPTH) do
     local name = frame.method and recognise.plain(frame.name) or ""
     for _, start in ipairs(ENTER) do
-      if name:sub(1, #start) == start then at = i end
+      if name:sub(1, #start) == start then return true end
     end
   end
-  return at
+  return false
 end
 
 -- Locks that the thread's waiting frames refer to, and that another thread owns.
@@ -47,7 +47,7 @@ function M.connect(artifact)
     by_object[lock.object], lock.waiting = lock, {}
   end
   for _, thread in ipairs(artifact.threads) do
-    local names_it = entering(thread) ~= nil
+    local names_it = enters(thread)
     -- .NET 8 and 9 wait for a contended lock in the method that wants it, without a frame of their own
     local silent = not names_it and thread.silent_wait
     if names_it or silent then

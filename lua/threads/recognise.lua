@@ -8,7 +8,7 @@ local M = {}
 M.PARKED = { ["ThreadPool worker idle wait"] = true, ["ThreadPool worker idle spin"] = true }
 M.MONITOR = "Monitor.Enter (contended)"
 M.BLOCKING_TASK = "Task.Wait (blocking)"
-local DEEPEST <const> = 24 -- frames from the top that may belong to one wait
+local DEEPEST <const> = 24 -- frames from the top that may belong to one wait; native ones between them are not counted
 
 -- What the library does on its way into a wait; the first frame beyond is the caller's.
 local LIBRARY <const> = { "System.Threading.", "System.Runtime.CompilerServices.", "Interop+" }
@@ -57,6 +57,20 @@ local function of_library(name)
   return false
 end
 
+--- The innermost n frames that are not native, each with its index in the stack.
+---@param frames table[]   innermost first
+---@param n integer
+---@return fun(): integer?, table?
+function M.innermost(frames, n)
+  local at, left = 0, n
+  return function()
+    repeat at = at + 1 until not frames[at] or frames[at].kind ~= "native"
+    left = left - 1
+    if left < 0 or not frames[at] then return nil end
+    return at, frames[at]
+  end
+end
+
 --- The wait that a stack shows, by the library's own frames at its top: the label of the first that has one, and that of the outermost:
 --- a task's wait stands on an event, and that on a monitor. A worker that is parked for want of work is named so, whatever it stands on.
 ---@param frames table[]   innermost first, with name
@@ -65,8 +79,7 @@ end
 function M.wait(frames, names)
   names = names or waits.current().names
   local reason, operation
-  for i = 1, math.min(#frames, DEEPEST) do
-    local frame = frames[i]
+  for _, frame in M.innermost(frames, DEEPEST) do
     if frame.method then
       local name = M.plain(frame.name)
       local found = reason_of(name, names)
@@ -91,7 +104,8 @@ end
 ---@param thread table
 ---@return string?
 function M.stall(thread)
-  local seen = table.move(thread.frames, 1, math.min(#thread.frames, DEEPEST), 1, {})
+  local seen = {}
+  for _, frame in M.innermost(thread.frames, DEEPEST) do seen[#seen + 1] = frame end
   for _, type_name in ipairs(thread.waits_on or {}) do seen[#seen + 1] = { name = type_name } end
   local blocked = thread.reason ~= nil and not M.PARKED[thread.reason]
   for _, entry in ipairs(M.STALLS) do

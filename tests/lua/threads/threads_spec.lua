@@ -150,6 +150,28 @@ describe("threads #unit", function()
     assert.same({ "libc.so.6+0x234", "<unmapped-or-not-captured 0x99>" }, { frames[1].name, frames[2].name })
   end)
 
+  it("finds the same waits with native frames between, and when few frames are kept", function()
+    local function snapshot(max_frames, n_native)
+      local f = facts({
+        { id = 5, stack = { SLOW, ENTER, "Shop.B.Take()" }, refs = { { "0xa", 0 }, { "0xb", 1 } } },
+        { id = 4, stack = { SLOW, ENTER, "Shop.A.Take()" }, refs = { { "0xb", 1 }, { "0xa", 0 } } }, { id = 7, stack = TASK },
+      }, { locks = { lock("0xa", 0, 4, 1), lock("0xb", 1, 5, 1) }, nativeModules = { { path = "/lib/libc.so.6", base = "0x1000" } } })
+      f.max_frames = max_frames
+      for _, thread in ipairs(f.threads) do
+        for i = 1, n_native do table.insert(thread.frames, 1, { "native", ("0x%x"):format(4096 + i), "0x1", 0, ("0x%x"):format(i), true }) end
+      end
+      return capture.artifact(f)
+    end
+    for _, given in ipairs { { nil, 0 }, { nil, 30 }, { 1, 0 }, { 1, 30 } } do
+      local artifact = snapshot(given[1], given[2])
+      local cycle, task = locks.cycles(artifact)[1], artifact.by_id[7]
+      assert.same({ 4, "high", "high" }, { cycle[1].id, cycle[1].wants.confidence, cycle[2].wants.confidence })
+      assert.same({ "Task.Wait (blocking)", "SyncOverAsync", given[1] or given[2] + #TASK },
+        { task.operation, task.stall, #task.frames })
+      assert.equal(given[1] and "cut" or "complete", task.stack_end)
+    end
+  end)
+
   it("gives signals of locks only when somebody waits for one", function()
     local signal = require("lunette.signal")
     local quiet = capture.artifact(facts({ { id = 1, stack = IDLE }, { id = 2, stack = IDLE } }, { locks = { lock("0xa", 0, "1", 0) } }))
