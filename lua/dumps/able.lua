@@ -5,6 +5,7 @@ local M = {}
 
 M.NATIVE_AOT = "NativeAOT writes full dumps only, and only when it was started with DOTNET_DbgEnableMiniDump=1 and a createdump beside the "
   .. "program (or in DOTNET_DbgCreateDumpToolPath); else take a core file from the host: gcore -o NAME %d"
+M.SINGLE_FILE = "a self-contained single-file program writes full dumps only"
 M.MONO = "Mono writes no dumps; take a core file from the host: gcore -o NAME %d"
 
 -- Whether it was started so that it writes dumps.
@@ -13,6 +14,18 @@ local function prepared(pid)
     if line:find("^DOTNET_DbgEnableMiniDump=0*[1-9a-fA-F]") then return true end
   end
   return false
+end
+
+--- Whether the runtime is inside of the program. Asked for a small dump, that of 9.0 answers that it is written, writes none, and leaves
+--- two forks of the process behind that nobody ends.
+---@param pid integer
+---@return boolean
+function M.is_single_file(pid)
+  local maps = require("lunette.proc").maps(pid)
+  for _, path in ipairs(maps and maps.files or {}) do
+    if path:find("/libcoreclr%.so") then return false end
+  end
+  return maps ~= nil
 end
 
 --- Whether a process writes dumps; why not.

@@ -7,6 +7,7 @@ local artifacts = require("lunette.artifacts")
 local attach = require("lunette.attach")
 local errors = require("lunette.errors")
 local estimate = require("dumps.estimate")
+local forks = require("dumps.forks")
 local hints = require("lunette.hints")
 local ipc = require("lunette.ipc")
 local log = require("lunette.log")
@@ -56,10 +57,12 @@ M.name_of = name_of
 function M.unsupported(target, type)
   local runtime = target.endpoint and target.endpoint.runtime
   local ok, reason = able.able(target.pid, runtime)
-  if ok and (runtime ~= "NativeAot" or type == "Full") then return nil end
+  local full_only = ok and type ~= "Full" and (runtime == "NativeAot" and "NativeAOT writes full dumps only"
+    or runtime == "CoreClr" and able.is_single_file(target.pid) and able.SINGLE_FILE)
+  if ok and not full_only then return nil end
   local steps = { hints.new("collect_thread_snapshot", "See its native stacks.", { processId = target.pid }) }
   if ok then
-    reason = "NativeAOT writes full dumps only"
+    reason = full_only
     steps[1] = hints.new("collect_process_dump", "Ask for a full one.", { processId = target.pid, dumpType = "Full" })
   end
   return errors.not_supported(("Process %d gives no %s dump: %s."):format(target.pid, type, reason), steps)
@@ -174,7 +177,10 @@ local function work(job, permit, stage, plan, crash_report)
   stage:own(part)
   stage:own(part .. REPORT)
   local inside = (stage.path .. "/" .. part):gsub("%%", "%%%%") -- createdump expands %p and the like
+  local single = able.is_single_file(job.target.pid)
+  local since = single and forks.now()
   local form, err = ipc.dump(job.target.pid, { path = inside, type = TYPES[plan.type], crash_report = crash_report })
+  if single then forks.end_left(job.target.pid, since) end
   if job.abandoned then return nil end
   if not form then return nil, failed(err, job.target, plan) end
   local file, report = take(job, stage, part, plan)

@@ -128,9 +128,10 @@ end
 -- What a watch of counters may take when its threshold is crossed; its own parameter confirmDump was checked, and its risk approved.
 captures.announce("dump", {
   capture = function(ctx, target)
-    local unable = write.unsupported(target, "WithHeap")
+    local type = write.unsupported(target, "WithHeap") and "Full" or "WithHeap" -- some can write nothing else
+    local unable = write.unsupported(target, type)
     if unable then return nil, unable end
-    local plan, err = write.plan(target, { type = "WithHeap", folder = "" })
+    local plan, err = write.plan(target, { type = type, folder = "" })
     if not plan then return nil, err end
     local written
     written, err = write.write(ctx, target, plan)

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/pidfd.h>
@@ -31,6 +32,24 @@ int kn_watch_open(int pid, err *e)
     int sys = errno;
     err_kind kind = sys == ESRCH ? ERR_PROCESS_NOT_FOUND : sys == ENOSYS ? ERR_NOT_SUPPORTED : ERR_IO;
     return err_sys(e, kind, sys, "process %d cannot be watched", pid);
+}
+
+int kn_kill(int pid, uint64_t start_time, err *e)
+{
+    kn_stat s;
+    int fd = pidfd_open(pid, 0), sys = errno, rc = 0;
+    if (fd < 0 && (sys == ESRCH || sys == EINVAL)) return 0;
+    if (fd < 0)
+        return err_sys(e, sys == ENOSYS ? ERR_NOT_SUPPORTED : ERR_IO, sys, "process %d cannot be held to end it", pid);
+    /* The descriptor holds one process: what its id has now is that one, while it lives. */
+    if (kn_stat_of("", pid, &s, NULL) >= 0 && s.start_time == start_time) {
+        rc = pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0 ? 1 : 0;
+        sys = errno;
+        if (rc == 0 && sys != ESRCH)
+            rc = err_sys(e, sys == EPERM ? ERR_PERMISSION_DENIED : ERR_IO, sys, "process %d cannot be ended", pid);
+    }
+    close(fd);
+    return rc;
 }
 
 void kn_exit_of_status(int status, kn_exit *out)

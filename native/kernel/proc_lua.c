@@ -245,6 +245,16 @@ static int l_stat(lua_State *L)
     return 1;
 }
 
+/* proc.kill(pid, start_time) -> whether it was there; or nil, err */
+static int l_kill(lua_State *L)
+{
+    err e = {0};
+    int rc = kn_kill(check_pid(L, 1), (uint64_t)luaL_checkinteger(L, 2), &e);
+    if (rc < 0) return host_push_err(L, &e);
+    lua_pushboolean(L, rc);
+    return 1;
+}
+
 static int l_watch(lua_State *L) { return pl__watch(L, check_pid(L, 1)); }
 
 static int l_status(lua_State *L)
@@ -436,6 +446,7 @@ static const luaL_Reg functions[] = {{"at", l_at},
                                      {"pids", l_pids},
                                      {"stat", l_stat},
                                      {"watch", l_watch},
+                                     {"kill", l_kill},
                                      {"status", l_status},
                                      {"cmdline", l_cmdline},
                                      {"environ", l_environ},

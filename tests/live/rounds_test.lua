@@ -20,12 +20,14 @@ end
 local PROGRAM <const> = "/memory/" .. RUNTIME .. "/lunette-memory"
 local function start(mode, n) return h.start({ h.targets .. PROGRAM, mode, tostring(n) }, "memory " .. mode) end
 
-local function server_with(root)
-  return h.server { environment = {
+local function server_with(root, more)
+  local environment = {
     MCP_ARTIFACT_ROOT = root, MCP_BEARER_TOKEN = "", Auth__BearerTokens__0__Name = "all", Auth__BearerTokens__0__Token = "live-test-token",
     Auth__BearerTokens__0__Scopes__0 = "root", Auth__BearerTokens__0__Scopes__1 = "module-bytes-read",
     Auth__BearerTokens__0__Scopes__2 = "delete-artifact",
-  } }
+  }
+  for k, v in pairs(more or {}) do environment[k] = v end
+  return h.server { environment = environment }
 end
 
 local function call(server, tool, arguments)
@@ -215,6 +217,31 @@ local function dying_bytes(skip)
   h.ok(err and ENDED[err.kind], "the next: " .. h.json.encode(err or {}))
 end
 
+--- Two processes are attached to at a time, and dumps are read meanwhile: none of that is Busy.
+local function side_by_side(skip)
+  build(skip)
+  local root = h.scratch() .. "/artifacts"
+  local server <close> = server_with(root, { MCP_ATTACH_WAIT_MS = "0" })
+  local first <close> = start("big", 3)
+  local second <close> = start("deadlock", 0)
+  local file = done(server, "collect_process_dump", { processId = second.pid, dumpType = "WithHeap", confirm = true }).dump.filePath
+  local walk = h.loop.spawn(function()
+    return call(server, "inspect_heap", { source = "live", processId = first.pid, includeDuplicateStrings = true, topTypes = 3 })
+  end)
+  h.wait_for("the walk", h.START_MS, function() return stands(first.pid) or walk:done() end)
+  local same = call(server, "collect_thread_snapshot", { processId = first.pid })
+  h.ok(walk:done() or same.error and same.error.kind == "Busy", "the same process: " .. h.json.encode(same.error or {}))
+  for _, envelope in ipairs(h.together {
+    function() return call(server, "collect_thread_snapshot", { processId = second.pid }) end,
+    function() return call(server, "collect_thread_snapshot", { dumpFilePath = file }) end,
+    function() return call(server, "inspect_heap", { source = "dump", dumpFilePath = file, topTypes = 3 }) end,
+    function() return call(server, "inspect_heap", { source = "dump", dumpFilePath = file, topTypes = 3 }) end,
+  }) do h.eq(nil, envelope.error, "beside a walk") end
+  h.eq(nil, h.ok(walk:await(h.START_MS), "the walk").error, "the walk")
+  runs_on(first, "all of them")
+  runs_on(second, "all of them")
+end
+
 -- ---- rounds -------------------------------------------------------------------------------------------------------------------------
 
 local function resident_kb(pid) return tonumber((h.fs.read(("/proc/%d/status"):format(pid), 65536) or ""):match("VmRSS:%s+(%d+)")) end
@@ -252,5 +279,6 @@ return {
   { "targets that die in every phase", dying_targets },
   { "a createdump that is killed, and a process that dies while it is written", dying_dumps },
   { "a process that dies between two pieces", dying_bytes },
+  { "two processes at a time, and dumps beside", side_by_side },
   { "many rounds", many_rounds },
 }

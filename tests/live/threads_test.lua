@@ -284,6 +284,30 @@ local function after_the_end(skip)
   h.eq("ThreadNotFound", acknowledged(server, "query_snapshot", { handle = data.handle, view = "stack", threadId = 4711 }).error.kind)
 end
 
+--- What strings say that frames refer to: for those who ask for it and may, in the thread that has the words of the command line.
+local function values_of_frames(skip)
+  local target <close> = one(skip, "deadlock", 0)
+  local server <close> = h.server { environment = {
+    Auth__BearerTokens__0__Name = "plain", Auth__BearerTokens__0__Token = "plain-token", Auth__BearerTokens__0__Scopes__0 = "root",
+    Auth__BearerTokens__1__Name = "all", Auth__BearerTokens__1__Token = "live-test-token", Auth__BearerTokens__1__Scopes__0 = "root",
+    Auth__BearerTokens__1__Scopes__1 = "sensitive-heap-read", MCP_BEARER_TOKEN = "",
+  } }
+  local handle, all = snapshot(server, { processId = target.pid }).handle, server.token
+  local function asked(token, flag)
+    server.token = token
+    local vars, envelope = view(server, handle, "frame-vars", { threadId = 1, includeSensitiveValues = flag })
+    server.token = all
+    return h.json.encode(vars.frameVars), envelope
+  end
+  local open = asked(all, true)
+  h.ok(open:find('"preview":"deadlock"', 1, true), "with the flag and the scope: " .. open)
+  for _, way in ipairs { { all, nil }, { all, false }, { "plain-token", true }, { "plain-token", nil } } do
+    local text = asked(way[1], way[2])
+    h.ok(not text:find('"preview"', 1, true) and not text:find('"deadlock"', 1, true), "without one of them: " .. text)
+  end
+  h.ok(asked("plain-token", true):find("Values are hidden", 1, true), "it says so")
+end
+
 local function refused(skip)
   local target <close> = one(skip, "deadlock", 0)
   local server <close> = h.server()
@@ -400,6 +424,7 @@ return {
   { "a target that dies in every phase", dying_targets },
   { "many rounds", many_rounds },
   { "a second look, and after the end", after_the_end },
+  { "what frames refer to", values_of_frames },
   { "a target that somebody else holds", refused },
   { "calls side by side", side_by_side },
   { "NativeAOT", native_aot },

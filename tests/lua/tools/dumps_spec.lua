@@ -2,6 +2,7 @@
 -- collect_process_dump and get_bytes without a runtime: what is asked, what is refused, what is left on the disk. The runtime's part is
 -- played by a function that writes a file where it is told to.
 local artifacts = require("lunette.artifacts")
+local able = require("dumps.able")
 local attach = require("lunette.attach")
 local capture_method_bytes = require("tools.capture_method_bytes")
 local collect_process_dump = require("tools.collect_process_dump")
@@ -39,7 +40,9 @@ describe("dumps #unit", function()
   before_each(function()
     root = os.tmpname() .. ".d"
     assert(fs.mkdirs(root))
-    real = { root = recordings.root, store = store.root, dump = ipc.dump, resolve = process.resolve, free = artifacts.free }
+    real = { root = recordings.root, store = store.root, dump = ipc.dump, resolve = process.resolve, free = artifacts.free,
+      is_single_file = able.is_single_file }
+    able.is_single_file = function() return false end -- the made-up runtime is not mapped here
     recordings.root = function() return root end
     store.root = recordings.root
     target = {
@@ -61,6 +64,7 @@ describe("dumps #unit", function()
 
   after_each(function()
     recordings.root, store.root, ipc.dump, process.resolve, artifacts.free = real.root, real.store, real.dump, real.resolve, real.free
+    able.is_single_file = real.is_single_file
     run("rm", "-rf", root)
   end)
 
@@ -132,6 +136,18 @@ describe("dumps #unit", function()
     assert.equal("dump_pid5_Mini_20251130T202000Z.dmp", first)
     assert(fs.write_private(root .. "/" .. first, "x"))
     assert.equal("dump_pid5_Mini_20251130T202000Z-2.dmp", write.name_of("", 5, "Mini", at))
+  end)
+
+  it("asks a single-file program that has its runtime inside for nothing but a full dump", function()
+    able.is_single_file = real.is_single_file
+    for _, type in ipairs { "Mini", "Triage", "WithHeap" } do
+      local envelope = call { dumpType = type, confirm = true }
+      assert.equal("NotSupported", envelope.error and envelope.error.kind)
+      assert.matches("self%-contained single%-file", envelope.error.message)
+      assert.equal("Full", envelope.hints[1].suggestedArguments.dumpType)
+    end
+    assert.same({}, asked)
+    assert.is_nil(call({ dumpType = "Full", confirm = true }).error)
   end)
 
   it("notices a runtime that says yes and writes nothing", function()
