@@ -16,4 +16,9 @@ function M.find(artifact, address)
     .. "and dominators; a collection may have moved an object since."):format(address))
 end
 
+--- An address as answers have it, in whatever form the caller gave it.
+---@param address string
+---@return string
+function M.text(address) return numbers.address(numbers.parse_address(address)) end
+
 return M

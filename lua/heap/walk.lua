@@ -42,7 +42,7 @@ end
 -- What views answer, by the view's name.
 local function sections_of(details)
   local list = {}
-  for name, rows in pairs(details.sections) do list[name] = { rows = rows } end
+  for name, rows in pairs(details.sections) do list[name] = { rows = rows, total = (details.totals or {})[name] } end
   local strings = list["duplicate-strings"]
   if strings then sensitive.hide(strings.rows, "preview") end
   return list

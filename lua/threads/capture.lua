@@ -265,8 +265,8 @@ local function finish_native(artifact, live)
   end
 end
 
--- Keeps the frames that were asked for: what a thread waits for was read from more of them. What the limit left out is said, not only of the
--- thread that somebody looks at.
+-- Keeps the frames that were asked for: what a thread waits for was read from more of them. What the limit left out is said, not only of
+-- the thread that somebody looks at.
 local function cut_stacks(artifact, max_frames)
   local n = 0
   for _, thread in ipairs(max_frames and artifact.threads or {}) do

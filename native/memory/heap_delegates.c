@@ -252,6 +252,7 @@ void heap__write_delegates(heap_details *d, jsonw *w)
     for (size_t i = 0; i < d->n_calls; i++)
         d->calls[i].method = heap__method_of(d->h, d->calls[i].code);
     d->n_calls = together(d->calls, d->n_calls);
+    d->total = (heap_total){.rows = d->n_calls};
     jsonw_array(w);
     for (size_t i = 0; i < d->n_calls && i < HEAP_ROWS_MAX; i++) {
         const heap_call *c = &d->calls[i];

@@ -139,6 +139,19 @@ static void write_notes(heap_details *d, jsonw *w)
     jsonw_end_array(w);
 }
 
+static void write_total(const char *name, const heap_total *t, jsonw *w)
+{
+    jsonw_key(w, slice_str(name));
+    jsonw_object(w);
+    jsonw_key_lit(w, "rows");
+    jsonw_uint(w, t->rows);
+    jsonw_key_lit(w, "objects");
+    jsonw_uint(w, t->objects);
+    jsonw_key_lit(w, "bytes");
+    jsonw_uint(w, t->bytes);
+    jsonw_end_object(w);
+}
+
 void heap_details_write(heap_details *d, const heap_wanted *want, jsonw *w)
 {
     const struct {
@@ -154,6 +167,7 @@ void heap_details_write(heap_details *d, const heap_wanted *want, jsonw *w)
                     {"static-fields", heap__write_statics, want->statics},
                     {"delegate-targets", heap__write_delegates, want->delegates},
                     {"duplicate-strings", heap__write_strings, want->strings}};
+    heap_total totals[sizeof sections / sizeof *sections] = {0};
     jsonw_object(w);
     write_runtime(d->h, w);
     write_sizes(d->h, w);
@@ -165,8 +179,15 @@ void heap_details_write(heap_details *d, const heap_wanted *want, jsonw *w)
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         if (!sections[i].wanted) continue;
         jsonw_key(w, slice_str(sections[i].name));
+        d->total = (heap_total){0};
         sections[i].write(d, w);
+        totals[i] = d->total;
     }
+    jsonw_end_object(w);
+    jsonw_key_lit(w, "totals");
+    jsonw_object(w);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (totals[i].rows) write_total(sections[i].name, &totals[i], w);
     jsonw_end_object(w);
     write_notes(d, w); /* last: sections add to them */
     jsonw_end_object(w);

@@ -23,6 +23,10 @@ typedef struct heap_list {
     size_t n, cap, dropped;
 } heap_list;
 
+typedef struct heap_total { /* of a whole section, also of the rows beyond HEAP_ROWS_MAX */
+    uint64_t rows, objects, bytes;
+} heap_total;
+
 struct heap_details {
     heap *h;
     heap_text *texts;
@@ -35,6 +39,7 @@ struct heap_details {
     bool has_delegate; /* the offsets are known */
     uint32_t target_at, code_at, aux_at, list_at, count_at;
     heap_list of_kind[HEAP_KIND_COUNT];
+    heap_total total; /* of the section that is being written */
 };
 
 void heap__see_string(heap_details *d, uint64_t address, const uint8_t *body, uint64_t size);
@@ -55,7 +60,7 @@ void heap__write_slice_or_null(slice s, jsonw *w);
 
 double heap__percent(uint64_t part, uint64_t whole); /* two decimals; 0 of nothing */
 
-/* Sections: each writes its value. */
+/* Sections: each writes its value, and leaves in d->total what all of it is, where rows may be left out. */
 void heap__write_strings(heap_details *d, jsonw *w);
 void heap__write_delegates(heap_details *d, jsonw *w);
 void heap__write_timers(heap_details *d, jsonw *w);

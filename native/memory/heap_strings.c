@@ -69,8 +69,15 @@ static void write_one(heap_details *d, const heap_text *t, jsonw *w)
 void heap__write_strings(heap_details *d, jsonw *w)
 {
     size_t n = 0;
-    for (size_t i = 0; i < d->n_texts; i++) /* the chains are no longer needed */
-        if (d->texts[i].count > 1) d->texts[n++] = d->texts[i];
+    heap_total all = {0};
+    for (size_t i = 0; i < d->n_texts; i++) { /* the chains are no longer needed */
+        if (d->texts[i].count < 2) continue;
+        all.objects += d->texts[i].count;
+        all.bytes += d->texts[i].bytes;
+        d->texts[n++] = d->texts[i];
+    }
+    all.rows = n;
+    d->total = all;
     if (n) qsort(d->texts, n, sizeof *d->texts, by_bytes);
     d->n_texts = n;
     if (d->texts_dropped)

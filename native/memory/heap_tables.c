@@ -71,6 +71,7 @@ void heap__write_queue(heap_details *d, jsonw *w)
         if (x && i < h->n_ready) x->ready++;
     }
     if (t.n) qsort(t.v, t.n, sizeof *t.v, by_bytes);
+    d->total = (heap_total){.rows = t.n, .objects = h->n_queue};
     jsonw_array(w);
     for (size_t i = 0; i < t.n && i < HEAP_ROWS_MAX; i++) {
         const heap_module *m = heap__module_of_type(h, t.v[i].mt);
@@ -211,6 +212,7 @@ void heap__write_statics(heap_details *d, jsonw *w)
     for (size_t i = 0; v && i < n; i++)
         v[i] = (field_row){&s[i], heap_size_of_object(d->h, s[i].target)};
     if (v && n) qsort(v, n, sizeof *v, by_referenced);
+    d->total = (heap_total){.rows = n};
     jsonw_array(w);
     for (size_t i = 0; v && i < n && i < HEAP_ROWS_MAX; i++)
         write_static(d->h, &v[i], w);

@@ -99,7 +99,7 @@ static void write_task_types(heap_details *d, jsonw *w)
     for (size_t i = 0; v && i < n; i++) {
         const heap_type *t = heap_type_at(d->h->types, i);
         heap_sum s = heap_type_sum(t);
-        bytes += s.bytes;
+        if (!(t->flags & HEAP_TYPE_FREE)) bytes += s.bytes; /* as percentages of all views: of what objects take */
         if (s.count && (t->kind == HEAP_TASK || t->kind == HEAP_ASYNC_BOX || t->kind == HEAP_COMPLETION_SOURCE))
             v[k++] = (kind_type){t, s};
     }
@@ -317,5 +317,6 @@ void heap__write_async(heap_details *d, jsonw *w)
         write_operation(d, &m, rows++, w);
     }
     jsonw_end_array(w);
+    d->total = (heap_total){.rows = rows + more, .objects = rows + more};
     if (more) heap_add_note(d->h, "AsyncOperations: %zu more of them are left out.", more);
 }

@@ -196,6 +196,9 @@ local function odds(skip)
     h.eq({ 10, 1, "Lunette.Target.OddHeap", "OnTick", 10 }, { timers.totalTimers, timers.totalTaskCompletionSources,
       timers.timersByCallback[1].targetTypeFullName, timers.timersByCallback[1].methodName, timers.timersByCallback[1].count }, runtime)
     h.ok(timers.totalTasks >= 21, "tasks: " .. timers.totalTasks)
+    local task = timers.topTaskTypes[1] -- percentages are of what objects take, as in top-types
+    local percent = 100 * task.totalBytes / envelope.data.heap.totalBytes
+    h.ok(math.abs(task.totalBytesPercent - percent) < 0.006, ("%s %%, not %s"):format(task.totalBytesPercent, percent))
 
     local async = ask(server, handle, "async").asyncOperations
     local inner, outer = 0, 0

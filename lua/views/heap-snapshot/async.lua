@@ -3,9 +3,10 @@
 local sections = require("heap.sections")
 local view = require("lunette.view")
 
-local function sentence(rows)
-  local first = rows[1]
-  return first and ("%d async methods wait; the first: %s."):format(#rows, first.stateMachineTypeFullName) or "No async method waits."
+local function sentence(rows, section)
+  local first, n, left_out = rows[1], sections.count(section)
+  return first and ("%d async methods wait%s; the first: %s."):format(n, left_out, first.stateMachineTypeFullName)
+    or "No async method waits."
 end
 
 return view { kind = "heap-snapshot", name = "async", project = sections.view("async", nil, sentence) }

@@ -3,10 +3,10 @@
 local sections = require("heap.sections")
 local view = require("lunette.view")
 
-local function sentence(rows)
-  local first = rows[1]
-  return first and ("%d methods are called by delegates; most by %s.%s: %d."):format(#rows, first.declaringTypeFullName, first.methodName,
-    first.subscriberCount) or "There are no delegates."
+local function sentence(rows, section)
+  local first, n, left_out = rows[1], sections.count(section)
+  return first and ("%d methods are called by delegates%s; most by %s.%s: %d."):format(n, left_out, first.declaringTypeFullName,
+    first.methodName, first.subscriberCount) or "There are no delegates."
 end
 
 return view {

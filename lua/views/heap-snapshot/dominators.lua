@@ -20,7 +20,7 @@ local NODE_ORDER <const> = { __order = {
 local function node_of(artifact, row)
   return setmetatable({
     typeFullName = row.name and wire.name(row.name) or nil, objectCount = row.count, ownBytes = row.own, retainedBytes = row.retained,
-    retainedBytesPercent = wire.percent(row.retained, artifact.info.reached_bytes),
+    retainedBytesPercent = wire.percent(row.retained, artifact.info.bytes),
     objectAddress = row.address and numbers.address(row.address) or nil,
   }, NODE_ORDER)
 end
@@ -67,12 +67,12 @@ return view {
       if not tree then return nil, err end
     end
     return setmetatable({
-      address = at and options.address or nil, typeFullName = at and wire.name(at.name) or nil,
+      address = at and objects.text(options.address) or nil, typeFullName = at and wire.name(at.name) or nil,
       retainedBytes = at and (at.retained or 0) or bytes, retainedObjects = at and (at.objects or 0) or artifact.info.reached,
       dominatorAddress = at and at.dominator and numbers.address(at.dominator) or nil,
       childCount = total, children = children, tree = tree,
     }, ORDER), {
-      fields = { address = options.address, quality = artifacts.quality(artifact, total > #children) },
+      fields = { address = at and objects.text(options.address), quality = artifacts.quality(artifact, total > #children) },
       summary = ("%s keeps %d objects directly."):format(at and wire.name(at.name) or "No single object but all roots together", total),
     }
   end,

@@ -26,12 +26,15 @@ return view {
     local rows, err = rows_of(artifact, options, entry)
     if not rows then return nil, err end
     local open, list, bytes = sensitive.unlocked(ctx, options.includeSensitiveValues), json.array({}), 0
-    local all = artifact.sections["duplicate-strings"].rows
+    local section = artifact.sections["duplicate-strings"]
+    local all = section.rows
     for i, row in ipairs(rows) do
       list[i] = row_of(row, sensitive.text(ctx, options.includeSensitiveValues, all, i, { cut = row.previewTruncated }), open)
-      bytes = bytes + row.totalBytes
     end
-    return list, { summary = ("%d groups of equal strings, %d bytes in all%s."):format(#list, bytes,
-      open and "" or "; their text is hidden: it takes includeSensitiveValues=true and the scope sensitive-heap-read") }
+    for _, row in ipairs(all) do bytes = bytes + row.totalBytes end
+    local n, left_out = sections.count(section)
+    if section.total then bytes = section.total.bytes end
+    return list, { summary = ("%d groups of equal strings%s, %d bytes in all%s."):format(n, left_out, bytes, open and ""
+      or "; their text is hidden: it takes includeSensitiveValues=true and the scope sensitive-heap-read") }
   end,
 }

@@ -8,6 +8,14 @@ local wire = require("heap.wire")
 
 local ORDER <const> = { __order = { "address", "typeFullName", "retainedBytes", "chain", "truncated", "warnings" } }
 
+-- What holds the object, in words: "StaticVar Shop.Cart.All keeps it over 3 references."
+local function sentence(way)
+  if #way == 0 then return "No root keeps this object." end
+  local root, steps = way.root and ("%s %s"):format(way.kind, wire.name(way.root)) or way.kind, way.length - 1
+  if steps == 0 then return ("%s refers to it directly."):format(root) end
+  return ("%s keeps it over %d %s."):format(root, steps, steps == 1 and "reference" or "references")
+end
+
 return view {
   kind = "heap-snapshot", name = "gcroot",
   project = function(artifact, options, entry)
@@ -23,11 +31,11 @@ return view {
     local warnings = #way == 0 and json.array { "NoRoot: no root that is known keeps this object: it is garbage that is not collected yet, "
       .. "or it is kept in a way that the source does not tell." } or nil
     return setmetatable({
-      address = options.address, typeFullName = wire.name(at.name), retainedBytes = at.retained, chain = wire.chain(way),
+      address = objects.text(options.address), typeFullName = wire.name(at.name), retainedBytes = at.retained, chain = wire.chain(way),
       truncated = (way.length or 0) > #way, warnings = warnings,
     }, ORDER), {
-      fields = { address = options.address, quality = artifacts.quality(artifact) },
-      summary = #way == 0 and "No root keeps this object." or ("%s keeps it over %d references."):format(way.kind, way.length - 1),
+      fields = { address = objects.text(options.address), quality = artifacts.quality(artifact) },
+      summary = sentence(way),
     }
   end,
 }

@@ -5,6 +5,7 @@ local artifacts = require("heap.artifact")
 local errors = require("lunette.errors")
 local json = require("lunette.json")
 local numbers = require("lunette.numbers")
+local objects = require("heap.objects")
 local sensitive = require("lunette.sensitive")
 local view = require("lunette.view")
 local walk = lazy("heap.walk")
@@ -89,7 +90,7 @@ return view {
       stringValueTruncated = found.stringValueTruncated or false,
       fields = fields_of(found.fields, open), warnings = #warnings > 0 and warnings or nil,
     }, ORDER), {
-      fields = { address = options.address },
+      fields = { address = objects.text(options.address) },
       summary = ("%s of %d bytes in %s."):format(wire.name(found.typeFullName), found.size, found.generation),
     }
   end,

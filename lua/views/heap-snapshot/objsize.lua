@@ -21,10 +21,10 @@ return view {
     reach, err = artifact.graph:reach(at.address, MAX_OBJECTS)
     if not reach then return nil, err end
     return setmetatable({
-      address = options.address, typeFullName = wire.name(at.name), retainedBytes = reach.bytes, objectCount = reach.objects,
+      address = objects.text(options.address), typeFullName = wire.name(at.name), retainedBytes = reach.bytes, objectCount = reach.objects,
       truncated = reach.truncated,
     }, ORDER), {
-      fields = { address = options.address, quality = artifacts.quality(artifact) },
+      fields = { address = objects.text(options.address), quality = artifacts.quality(artifact) },
       summary = ("%d bytes in %d objects can be reached from it, shared ones included."):format(reach.bytes, reach.objects),
     }
   end,

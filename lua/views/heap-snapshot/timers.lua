@@ -4,8 +4,9 @@ local sections = require("heap.sections")
 local view = require("lunette.view")
 
 local function sentence(t)
-  return ("%d timers by %d callbacks, %d tasks, %d completion sources."):format(t.totalTimers, #t.timersByCallback, t.totalTasks,
-    t.totalTaskCompletionSources)
+  local callbacks = #t.timersByCallback
+  return ("%d timers by %d %s, %d tasks, %d completion sources."):format(t.totalTimers, callbacks,
+    callbacks == 1 and "callback" or "callbacks", t.totalTasks, t.totalTaskCompletionSources)
 end
 
 return view { kind = "heap-snapshot", name = "timers", project = sections.view("timers", nil, sentence) }

@@ -32,6 +32,22 @@ describe("heap-snapshot/duplicate-strings #unit", function()
     assert.is_nil(shown(head .. "eyJ" .. ("a"):rep(300) .. ".eyJ" .. ("b"):rep(1500), true):find("eyJ", 1, true))
   end)
 
+  it("tells of all groups, not only of those that are shown or were kept", function()
+    local section = { rows = {} }
+    for i = 1, 3 do
+      section.rows[i] = { preview = "x", stringLength = 1, instanceCount = 2, totalBytes = 48, previewTruncated = false,
+        exampleAddress = "0x10" }
+    end
+    sensitive.hide(section.rows, "preview")
+    local artifact = { origin = "dump", sections = { ["duplicate-strings"] = section } }
+    local ctx = { principal = scopes.principal("spec", { "heap-read" }) }
+    local rows, extras = project(artifact, { topN = 1 }, {}, ctx)
+    assert.same({ 1, "3 groups of equal strings, 144 bytes" }, { #rows, extras.summary:match("^.- bytes") })
+    section.total = { rows = 5000, objects = 10000, bytes = 240000 }
+    rows, extras = project(artifact, { topN = 1 }, {}, ctx)
+    assert.same({ 1, "5000 groups of equal strings (3 of them are kept), 240000 bytes" }, { #rows, extras.summary:match("^.- bytes") })
+  end)
+
   it("shows a placeholder without the flag", function()
     assert.same({ "<redacted:metadata-only>", true }, { shown(("x"):rep(200), true, false) })
   end)

@@ -168,7 +168,7 @@ describe("a walked heap #unit", function()
     it("timers", function()
       local envelope = ask(open().handle, "timers")
       assert.same({ 3, "OnTick" }, { envelope.data.timers.totalTimers, envelope.data.timers.timersByCallback[1].methodName })
-      assert.matches("^3 timers by 1 callbacks, 8 tasks, 1 completion", envelope.summary)
+      assert.matches("^3 timers by 1 callback, 8 tasks, 1 completion", envelope.summary)
     end)
 
     it("async", function()

@@ -33,6 +33,14 @@ describe("ways of a heap #unit", function()
     end
   end)
 
+  it("gcroot says in words what holds an object, and tells an address in one form", function()
+    local project = view("gcroot").project
+    for length, text in pairs { "refers to it directly.", "keeps it over 1 reference.", "keeps it over 2 references." } do
+      local data, extras = project(artifact_of(length), { address = "4660" }, {})
+      assert.same({ "StaticVar App.Cache " .. text, "0x1234", "0x1234" }, { extras.summary, data.address, extras.fields.address })
+    end
+  end)
+
   it("alc lists every context, those that can be collected first, and gives 16 of them a way", function()
     local rows = json.array({})
     for i = 1, 40 do

@@ -158,7 +158,9 @@ describe("threads #unit", function()
       }, { locks = { lock("0xa", 0, 4, 1), lock("0xb", 1, 5, 1) }, nativeModules = { { path = "/lib/libc.so.6", base = "0x1000" } } })
       f.max_frames = max_frames
       for _, thread in ipairs(f.threads) do
-        for i = 1, n_native do table.insert(thread.frames, 1, { "native", ("0x%x"):format(4096 + i), "0x1", 0, ("0x%x"):format(i), true }) end
+        for i = 1, n_native do
+          table.insert(thread.frames, 1, { "native", ("0x%x"):format(4096 + i), "0x1", 0, ("0x%x"):format(i), true })
+        end
       end
       return capture.artifact(f)
     end
