@@ -172,8 +172,19 @@ static int make_folders(const char *folder)
     }
 }
 
-int sym_fetch(const sym_path *p, const char *server, const char *name, const char *key, const char *checksum,
-              int64_t deadline_ns, char *temp, size_t temp_size, err *e)
+/* SERVER/NAME/KEY/FILE with its names escaped. False: it is too long, or there is no memory. */
+static bool put_url(const sym_curl *curl, const char *server, const char *name, const char *key, const char *file,
+                    char url[URL_MAX])
+{
+    char *folder = curl->easy_escape(NULL, name, 0), *last = curl->easy_escape(NULL, file ? file : name, 0);
+    int n = folder && last ? snprintf(url, URL_MAX, "%s/%s/%s/%s", server, folder, key, last) : -1;
+    curl->free(folder);
+    curl->free(last);
+    return n >= 0 && n < URL_MAX;
+}
+
+int sym_fetch(const sym_path *p, const char *server, const char *name, const char *key, const char *file,
+              const char *checksum, int64_t deadline_ns, char *temp, size_t temp_size, err *e)
 {
     char url[URL_MAX];
     const sym_curl *curl = sym_curl_get(e);
@@ -182,12 +193,9 @@ int sym_fetch(const sym_path *p, const char *server, const char *name, const cha
         return err_set(e, ERR_PERMISSION_DENIED, "the symbol server %.200s is not allowed", server);
     if (rests(server))
         return err_set(e, ERR_IO, "the symbol server %.200s did not answer within the last minute", server);
-    char *escaped = curl->easy_escape(NULL, name, 0);
-    int n = escaped ? snprintf(url, sizeof url, "%s/%s/%s/%s", server, escaped, key, escaped) : -1;
-    curl->free(escaped);
-    if (n < 0 || (size_t)n >= sizeof url)
+    if (!put_url(curl, server, name, key, file, url))
         return err_set(e, ERR_INVALID_ARGUMENT, "the symbol server's address is too long");
-    n = snprintf(temp, temp_size, "%s/fetch.XXXXXX", p->cache);
+    int n = snprintf(temp, temp_size, "%s/fetch.XXXXXX", p->cache);
     if (n < 0 || (size_t)n >= temp_size) return err_set(e, ERR_INVALID_ARGUMENT, "the cache folder's name is too long");
     int sys = make_folders(p->cache);
     if (sys) return err_sys(e, ERR_IO, sys, "cannot make %s", p->cache);

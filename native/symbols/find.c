@@ -44,6 +44,7 @@ typedef struct search {
     const sym_sought *s;
     sym_found *out;
     char name[NAME_LIMIT + 1];             /* the PDB's file name; "": not known */
+    char packed[NAME_LIMIT + 1];           /* that name as a compressed file has it: its last letter is a '_' */
     char key[KEY_MAX], key_upper[KEY_MAX]; /* of a symbol server */
     bool other_id, unreadable;             /* met on the way */
     char other[PATH_MAX];                  /* where */
@@ -144,12 +145,27 @@ static int try_beside(search *q)
 
 /* ---- symbol paths ---- */
 
+/* Stores may hold cabinets (symstore /compress), which nothing here unpacks: that one is there is told. */
+static void tell_packed(search *q, const char *where)
+{
+    if (q->trouble.kind) return;
+    err_set(&q->trouble, ERR_NOT_SUPPORTED,
+            "%s is there only compressed, as %s in %.200s: unpack it (cabextract) into a folder of symbolPath", q->name,
+            q->packed, where);
+}
+
 static int try_folder(search *q, const char *folder)
 {
     if (!*q->name) return 0;
     int rc = try_at(q, "%s/%s", folder, q->name);
-    if (rc == 0 && *q->key) rc = try_at(q, "%s/%s/%s/%s", folder, q->name, q->key, q->name);
-    if (rc == 0 && *q->key) rc = try_at(q, "%s/%s/%s/%s", folder, q->name, q->key_upper, q->name);
+    const char *keys[] = {q->key, q->key_upper};
+    for (int i = 0; rc == 0 && *q->key && i < 2; i++)
+        rc = try_at(q, "%s/%s/%s/%s", folder, q->name, keys[i], q->name);
+    for (int i = 0; rc == 0 && *q->key && i < 2; i++) {
+        char packed[PATH_MAX];
+        int n = snprintf(packed, sizeof packed, "%s/%s/%s/%s", folder, q->name, keys[i], q->packed);
+        if (n > 0 && (size_t)n < sizeof packed && access(packed, F_OK) == 0) tell_packed(q, folder);
+    }
     return rc;
 }
 
@@ -251,12 +267,17 @@ static int try_server(search *q, const sym_path *p, const char *server)
     const char *keys[] = {q->key, q->key_upper};
     for (int i = 0; i < 2; i++) {
         err e = {0};
-        rc = sym_fetch(p, server, q->name, keys[i], checksum, q->s->deadline_ns, temp, sizeof temp, &e);
+        rc = sym_fetch(p, server, q->name, keys[i], NULL, checksum, q->s->deadline_ns, temp, sizeof temp, &e);
         if (rc == 0) return take_fetched(q, p, server, temp, sizeof temp, *checksum && q->s->is_portable);
         if (rc != -ERR_NOT_FOUND) {
             if (!q->trouble.kind) q->trouble = e;
             return 0;
         }
+    }
+    err quiet = {0};
+    if (sym_fetch(p, server, q->name, q->key_upper, q->packed, "", q->s->deadline_ns, temp, sizeof temp, &quiet) == 0) {
+        unlink(temp);
+        tell_packed(q, server);
     }
     return 0;
 }
@@ -320,6 +341,8 @@ int sym_find(const sym_sought *s, sym_found *out, err *e)
     int rc = 0;
     *out = (sym_found){0};
     name_of(s->recorded, q.name);
+    memcpy(q.packed, q.name, sizeof q.packed);
+    if (*q.packed) q.packed[strlen(q.packed) - 1] = '_';
     make_keys(&q);
     if (s->file) {
         rc = try_file(&q, s->file);

@@ -14,6 +14,7 @@
 
 #define DATA      LUNETTE_SOURCE_DIR "/tests/data/symbols/"
 #define KEY       "802e6900a8f54e1f8e8af81bb46e5df0ffffffff"
+#define UPPER_KEY "802E6900A8F54E1F8E8AF81BB46E5DF0FFFFFFFF"
 #define FILE_PATH "/Shop.pdb/" KEY "/Shop.pdb"
 
 /* ---- a server: one answer for all requests, which are counted ---- */
@@ -28,7 +29,7 @@ typedef struct server {
     bool checksum;   /* it had the header */
     const char *head;
     slice body;
-    bool upper_only; /* 404 for the key in lower case */
+    const char *only; /* 404 for a line without it; NULL: none */
     char redirect[256];
 } server;
 
@@ -56,9 +57,9 @@ static void answer(server *s, int fd)
     s->requests++;
     s->checksum = strstr(request, "\r\nSymbolChecksum: SHA256:") != NULL;
     snprintf(s->first, sizeof s->first, "%.*s", (int)strcspn(request, "\r\n"), request);
-    bool lower = s->upper_only && strstr(s->first, KEY);
+    bool none = s->only && !strstr(s->first, s->only);
     char head[512];
-    if (lower)
+    if (none)
         snprintf(head, sizeof head, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     else if (*s->redirect && strncmp(s->first, "GET /moved", 10) != 0)
         snprintf(head, sizeof head,
@@ -66,7 +67,7 @@ static void answer(server *s, int fd)
     else
         snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", s->head,
                  s->body.n);
-    slice body = lower || strstr(head, "302") ? (slice){0} : s->body;
+    slice body = none || strstr(head, "302") ? (slice){0} : s->body;
     pthread_mutex_unlock(&s->lock);
     send_all(fd, head, strlen(head));
     send_all(fd, body.p, body.n);
@@ -273,11 +274,38 @@ static void a_key_in_capitals_is_tried_too(void **state)
     sym_path *p = NULL;
     char why[512];
     start(&s, "200 OK", pdb);
-    s.upper_only = true;
+    s.only = UPPER_KEY;
     assert_int_equal(make_path(&s, "127.0.0.1", "127.0.0.1", &p), 0);
     assert_int_equal(look(p, why), SYM_FORMAT_PORTABLE);
     sym_path_unref(p);
     assert_int_equal(stop(&s), 2);
+}
+
+static void one_that_is_there_only_compressed_is_named(void **state)
+{
+    (void)state;
+    server s;
+    sym_path *p = NULL;
+    char why[512], command[256];
+    err e = {0};
+    start(&s, "200 OK", SLICE_LIT("MSCF"));
+    s.only = "/Shop.pdb/" UPPER_KEY "/Shop.pd_ ";
+    assert_int_equal(make_path(&s, "127.0.0.1", "127.0.0.1", &p), 0);
+    assert_int_equal(look(p, why), SYM_FORMAT_NONE);
+    assert_non_null(strstr(why, "Shop.pdb is there only compressed, as Shop.pd_ in http://127.0.0.1:"));
+    assert_int_equal(kept(), 0);
+    sym_path_unref(p);
+    assert_int_equal(stop(&s), 3);
+    /* A store that is a folder. */
+    snprintf(command, sizeof command,
+             "mkdir -p '%s/store/Shop.pdb/" UPPER_KEY "' && touch '%s/store/Shop.pdb/" UPPER_KEY "/Shop.pd_'", folder,
+             folder);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s/store", folder);
+    assert_int_equal(sym_path_new(slice_str(command), &(sym_gate){0}, &p, &e), 0);
+    assert_int_equal(look(p, why), SYM_FORMAT_NONE);
+    assert_non_null(strstr(why, "as Shop.pd_ in "));
+    sym_path_unref(p);
 }
 
 static void answers_that_are_none_are_told(void **state)
@@ -287,7 +315,7 @@ static void answers_that_are_none_are_told(void **state)
         const char *head, *says;
         int requests;
     } cases[] = {
-        {"404 Not Found", "Shop.pdb was not found", 2}, {"500 Oops", "status 500", 1}, {"401 Who", "status 401", 1}};
+        {"404 Not Found", "Shop.pdb was not found", 3}, {"500 Oops", "status 500", 1}, {"401 Who", "status 401", 1}};
     for (size_t i = 0; i < 3; i++) {
         server s;
         sym_path *p = NULL;
@@ -365,6 +393,7 @@ int main(void)
         CASE(without_a_cache_nothing_is_fetched),
         CASE(what_is_not_the_modules_pdb_is_refused),
         CASE(a_key_in_capitals_is_tried_too),
+        CASE(one_that_is_there_only_compressed_is_named),
         CASE(answers_that_are_none_are_told),
         CASE(a_redirect_is_followed_to_allowed_hosts_only),
         CASE(redirects_have_an_end),
