@@ -1,15 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- lunette profile: where a process or a recording spends its samples, and the same as a flame graph or a file for another program.
-local app = require("lunette.app")
 local asking = require("lunette.asking")
-local config = require("lunette.config")
 local export = require("samplers.export")
 local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
-local loop = require("lunette.loop")
-local options = require("lunette.options")
-local site = require("lunette.site")
 local sys = require("lunette.sys")
 local terminal = require("lunette.terminal")
 local text = require("lunette.text")
@@ -183,22 +178,6 @@ local function run(plan, as_json)
   return true
 end
 
---- lunette profile.
----@param args string[]
-function M.main(args)
-  local opts, why = options.parse(args, KNOWN)
-  if not opts then return terminal.usage("profile", why) end
-  local plan
-  plan, why = plan_of(opts)
-  if not plan then return terminal.usage("profile", why) end
-  local cfg = config.load({ file = opts.config })
-  if cfg.fatal then return terminal.usage("profile", cfg.fatal) end
-  app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
-  loop.on_cleanup(handles.clear)
-  handles.outlive_processes()
-  local ok, err = run(plan, opts.json)
-  if not ok then return terminal.fail("profile", err) end
-  return terminal.EXIT_OK
-end
+M.main = asking.command("profile", KNOWN, plan_of, run)
 
 return M

@@ -1,13 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- lunette stacks: where the threads of a process or a dump stand, who holds the locks that they wait for, and who waits in a circle.
-local app = require("lunette.app")
 local asking = require("lunette.asking")
-local config = require("lunette.config")
-local handles = require("lunette.handles")
 local json = require("lunette.json")
-local loop = require("lunette.loop")
-local options = require("lunette.options")
-local site = require("lunette.site")
 local sys = require("lunette.sys")
 local terminal = require("lunette.terminal")
 
@@ -114,21 +108,6 @@ local function run(plan, as_json)
   return true
 end
 
---- lunette stacks.
----@param args string[]
-function M.main(args)
-  local opts, why = options.parse(args, KNOWN)
-  if not opts then return terminal.usage("stacks", why) end
-  local plan
-  plan, why = plan_of(opts)
-  if not plan then return terminal.usage("stacks", why) end
-  local cfg = config.load({ file = opts.config })
-  if cfg.fatal then return terminal.usage("stacks", cfg.fatal) end
-  app.load({ config = cfg, layers = site.layers(cfg, site.given(opts)) })
-  loop.on_cleanup(handles.clear)
-  local ok, err = run(plan, opts.json)
-  if not ok then return terminal.fail("stacks", err) end
-  return terminal.EXIT_OK
-end
+M.main = asking.command("stacks", KNOWN, plan_of, run)
 
 return M
