@@ -9,7 +9,7 @@ local sys = require("lunette.sys")
 local M = {}
 
 ---@class Block
----@field word string     sh, text, lua, …
+---@field word string     sh, text, lua, …; "": none
 ---@field rest string     what follows it on the line: a path, "fails"
 ---@field body string
 ---@field line integer
@@ -20,8 +20,8 @@ function M.blocks(page)
   local list, open, n = {}, nil, 0
   for line in (page .. "\n"):gmatch("(.-)\n") do
     n = n + 1
-    local word, rest = line:match("^```(%w+)%s*(.*)$")
-    if open and line == "```" then
+    local word, rest = line:match("^%s*```(%w*)%s*(.*)$")
+    if open and word == "" and rest == "" then
       open.body = table.concat(open, "\n") .. "\n"
       list[#list + 1], open = open, nil
     elseif open then
@@ -57,6 +57,27 @@ local function write(path, body)
   local file = assert(io.open(path, "w"))
   file:write(body)
   file:close()
+end
+
+--- The blocks of Lua of a page, each to be run as a task.
+---@param name string   below docs/
+---@return { name: string, fails: string?, run: fun(): string?, table? }[] examples   fails: KIND of "```lua fails KIND"; run gives the
+---   kind of the error that it ended with, and the error
+function M.tasks(name)
+  local list = {}
+  for _, block in ipairs(M.blocks(assert(fs.read(sys.home .. "/docs/" .. name, 1000000)))) do
+    if block.word == "lua" then
+      list[#list + 1] = {
+        name = ("is right in line %d: %s"):format(block.line, block.body:match("[^\n]+\n([^\n]+)") or block.body),
+        fails = block.rest:match("^fails (%w+)$"),
+        run = function()
+          local _, err = loop.spawn(assert(load(block.body, "@block"))):await(20000)
+          return err and err.kind, err
+        end,
+      }
+    end
+  end
+  return list
 end
 
 --- Writes the files of a page, each as it is first shown, below a folder.
