@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "memory/memory_internal.h"
@@ -151,19 +152,34 @@ void mem_let_go(const mem_target *t)
     if (t->map) madvise((void *)(uintptr_t)t->map, t->size, MADV_DONTNEED);
 }
 
-size_t mem_fetch(const mem_target *t, uint64_t address, void *to, size_t n)
+static size_t fetch_of_file(int fd, uint64_t offset, void *to, size_t n)
 {
-    const mem__load *l = t->live ? NULL : mem__load_of(t, address);
-    if (!l || address - l->start >= l->size) return 0;
-    uint64_t at = address - l->start, have = l->size - at;
-    size_t done = 0, want = n < have ? n : (size_t)have;
-    while (done < want) {
-        ssize_t got = pread(t->fd, (uint8_t *)to + done, want - done, (off_t)(l->offset + at + done));
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = pread(fd, (uint8_t *)to + done, n - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         done += (size_t)got;
     }
     return done;
+}
+
+static size_t fetch_of_process(const mem_target *t, uint64_t address, void *to, size_t n)
+{
+    struct iovec local = {to, n}, remote = {(void *)(uintptr_t)address, n};
+    ssize_t got = t->no_readv ? -1 : process_vm_readv(mem_memory_pid(t), &local, 1, &remote, 1, 0);
+    if (got == (ssize_t)n) return n;
+    size_t done = got > 0 ? (size_t)got : 0;
+    return done + fetch_of_file(t->image ? t->image_fd : t->mem_fd, address + done, (uint8_t *)to + done, n - done);
+}
+
+size_t mem_fetch(const mem_target *t, uint64_t address, void *to, size_t n)
+{
+    if (t->live) return fetch_of_process(t, address, to, n);
+    const mem__load *l = mem__load_of(t, address);
+    if (!l || address - l->start >= l->size) return 0;
+    uint64_t at = address - l->start, have = l->size - at;
+    return fetch_of_file(t->fd, l->offset + at, to, n < have ? n : (size_t)have);
 }
 
 size_t mem__core_read(mem_target *t, uint64_t address, void *to, size_t n)

@@ -196,10 +196,14 @@ static int open_core(heap *h, err *e)
 
 static int open_in_place(heap *h, err *e)
 {
+    if (h->facts.live) heap__hurry(true, &h->nice);
     int rc = mem_stop(h->t, mono_ns() + h->o.pause_ns, e);
     if (rc < 0) return rc;
     dac_flush(h->d);
-    return heap__layout(h, e);
+    rc = heap__layout(h, e);
+    for (size_t i = 0; mem_is_live(h->t) && i < h->n_regions; i++) /* to be fetched, should somebody count them */
+        h->regions[i].held = h->regions[i].end - h->regions[i].start;
+    return rc;
 }
 
 /* Where things are in objects and method tables is known of these; of others it would be a guess. */
@@ -245,6 +249,7 @@ void heap_close(heap *h)
 {
     if (!h) return;
     if (h->o.in_place) mem_resume(h->t);
+    if (h->o.in_place && h->facts.live) heap__hurry(false, &h->nice);
     if (h->o.fork) mem_fork_drop(h->t);
     heap_types_free(h->types);
     for (size_t i = 0; i < h->n_pieces; i++)

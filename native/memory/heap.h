@@ -45,11 +45,12 @@ typedef struct heap_options {
     unsigned threads; /* that walk and copy; 0: as many as there are processors, at most 4 */
     uint64_t memory;  /* bytes that the copy may take; 0: half of what the machine or container has left */
     int64_t pause_ns; /* 0: HEAP_PAUSE_NS; what is estimated to take longer is refused */
-    bool in_place;    /* no copy, no roots: a live target stands until heap_close; for a look at few objects */
-    bool fork;        /* of a live target: by a copy-on-write image (fork.h) instead of a copy made while it stands */
-    bool stacks;      /* read the roots on stacks too */
-    unsigned list;    /* bits of heap_kind: objects of these kinds are shown to who walks for a graph */
-    unsigned copies;  /* this one included, that were made because the ones before were torn; 0: as 1 */
+    bool in_place; /* no copy, no roots: a live target stands until heap_close; for a look at few objects, or a count of
+                      all where there is no memory for a copy */
+    bool fork;     /* of a live target: by a copy-on-write image (fork.h) instead of a copy made while it stands */
+    bool stacks;   /* read the roots on stacks too */
+    unsigned list; /* bits of heap_kind: objects of these kinds are shown to who walks for a graph */
+    unsigned copies; /* this one included, that were made because the ones before were torn; 0: as 1 */
     /* Told what happens, for a progress report; may be NULL. */
     void (*progress)(void *arg, const char *what);
     void *arg;

@@ -26,6 +26,7 @@ struct heap {
     dac_globals globals;
     heap_types *types;
     size_t n_looked; /* at method tables */
+    int nice;        /* before a live target stood in place */
     heap_region *regions;
     size_t n_regions, cap_regions;
     heap_context *contexts;

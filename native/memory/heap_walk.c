@@ -305,14 +305,17 @@ static void walk_one(walker *w, heap_region *r)
     r->objects = r->object_bytes = r->free_objects = r->free_bytes = r->largest_free = 0;
     r->corrupt_bytes = r->corrupt_at = r->corrupt_places = 0;
     r->unread_bytes = 0;
-    if (!r->bytes || r->end <= r->start || r->start % 8) return;
+    bool fetched = !w->b && w->ty->reader.fetch && (r->is_file || !r->bytes) && r->held;
+    if ((!r->bytes && !fetched) || r->end <= r->start || r->start % 8) return;
     if (r->gen != w->gen) flush(w);
     w->gen = r->gen;
     if (w->b) {
         walk(w, r, true, false);
-    } else if (r->is_file && w->ty->reader.fetch && with_window(w)) {
+    } else if (fetched && with_window(w)) {
         walk(w, r, false, true);
         w->window = NULL;
+    } else if (!r->bytes) {
+        w->no_memory = true;
     } else {
         walk(w, r, false, false);
     }

@@ -31,8 +31,9 @@ typedef struct heap_reader {
     /* A type is met for the first time: is it one? May fill loader_object and set HEAP_TYPE_LISTED. NULL: its words are
      * believed when they make sense. Called as read is. */
     bool (*look)(void *arg, struct heap_type *t);
-    /* Bytes of a region that is a file's, into memory of ours: a walk that only counts needs no page of the file in its
-     * own. How many could be read. Called by several threads at once. NULL: where the region's bytes are. */
+    /* Bytes of a region that is a file's, or that has none, into memory of ours: a walk that only counts needs no page
+     * of the file in its own, and no copy of a heap that stands. How many could be read. Called by several threads at
+     * once. NULL: where the region's bytes are. */
     size_t (*fetch)(void *arg, uint64_t address, void *to, size_t n);
 } heap_reader;
 

@@ -68,7 +68,7 @@ static inline bool mem_get(mem_target *t, uint64_t address, void *to, size_t n)
  * mem_read may have them still), and always of a live target. Good until mem_close. */
 const uint8_t *mem_at(const mem_target *t, uint64_t address, size_t n);
 /* Of what mem_at has, up to n bytes copied from the file without a page of it becoming part of our memory: for who
- * passes over gigabytes once. Returns how many. Any thread. */
+ * passes over gigabytes once. Of a live target: what mem_read reads. Returns how many. Any thread. */
 size_t mem_fetch(const mem_target *t, uint64_t address, void *to, size_t n);
 /* Pages of a core's file that were touched on the way leave our memory; they come back when they are asked for. */
 void mem_let_go(const mem_target *t);

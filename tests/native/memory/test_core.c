@@ -53,6 +53,15 @@ static void pieces_are_read_across_their_borders(void **state)
     assert_int_equal(got[0x800], 0x11);
     assert_int_equal(got[0x13000 - 0x10800], 0x13);
     assert_int_equal(mem_read(t, 0x20000, got, 1), 0);
+    const uint8_t *there = mem_at(t, 0x10800, 0x100);
+    uint8_t fetched[0x200] = {0};
+    assert_non_null(there);
+    assert_int_equal(mem_fetch(t, 0x10800, fetched, 0x100), 0x100);
+    assert_memory_equal(there, fetched, 0x100);
+    assert_int_equal(mem_fetch(t, 0x20000, fetched, 1), 0);
+    assert_int_equal(mem_fetch(t, 0xfff0, fetched, 1), 0);
+    mem_let_go(t); /* and it is there again */
+    assert_memory_equal(there, fetched, 0x100);
     assert_int_equal(mem_read(t, 0xfff0, got, 0x20), 0);
     const uint8_t *p = mem_at(t, 0x11ff0, 0x20);
     assert_true(p && p[0] == 0x11 && p[0x10] == 0x12);

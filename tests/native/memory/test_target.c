@@ -103,6 +103,11 @@ static void reading_stops_at_the_first_gap(void **state)
     assert_int_equal(got[4096 - 100], 'b');
     assert_int_equal(mem_read(t, (uintptr_t)area + 2 * 4096, got, 1), 0);
     assert_int_equal(mem_read(t, UINT64_MAX - 10, got, 100), 0);
+    uint8_t same[3 * 4096] = {0};
+    assert_int_equal(mem_fetch(t, (uintptr_t)area + 100, same, sizeof same), 2 * 4096 - 100);
+    assert_int_equal(mem_read(t, (uintptr_t)area + 100, got, sizeof got), 2 * 4096 - 100);
+    assert_memory_equal(same, got, 2 * 4096 - 100);
+    assert_int_equal(mem_fetch(t, (uintptr_t)area + 2 * 4096, same, 1), 0);
     mem_piece p[3] = {{(uintptr_t)area, got, 10, 0},
                       {(uintptr_t)area + 2 * 4096 - 5, got + 10, 10, 0},
                       {(uintptr_t)area + 4096, got + 20, 10, 0}};
