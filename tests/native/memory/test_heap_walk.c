@@ -375,7 +375,7 @@ static void what_is_fetched_piece_by_piece_counts_as_what_lies_in_memory(void **
         heap_types *one = heap_types_new(&without, 0, 0, &e), *two = heap_types_new(&with, 0, 0, &e);
         heap_region there = kit_region(k, HEAP_GEN2), file_region = there;
         there.held = file_region.held = k->next_object - less * 1000;
-        bool is_file = less % 8 == 0; /* or a process that stands */
+        bool is_file = less % 8 == 0;                            /* or a process that stands */
         file_region.bytes = is_file ? (const uint8_t *)1 : NULL; /* never looked at */
         file_region.is_file = is_file;
         assert_int_equal(heap_walk_stats(one, &there, 1, &c, 1, 1, &e), 0);
