@@ -48,7 +48,7 @@ local function way_notes(stats, spec, notes)
     notes[#notes + 1] = "LaterThreads: the tracing files are not writable here, so the probes are perf's own, which threads that start "
       .. "within the window do not inherit: their calls are missing."
   end
-  local sampled = stats.samples * spec.period
+  local sampled = (stats.samples + stats.lost) * spec.period
   if not spec.outstanding and stats.calls > sampled and stats.calls - sampled > stats.calls // 100 then
     notes[#notes + 1] = ("Remainder: %d of %d calls are in no stack: a stack is taken each %d calls of a function on a thread and "
       .. "processor. A smaller period tells more of them."):format(stats.calls - sampled, stats.calls, spec.period)

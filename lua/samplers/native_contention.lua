@@ -5,7 +5,8 @@ local json = require("lunette.json")
 
 local M = {}
 
-M.OFF_CPU, M.LOCK_CALLS = "off_cpu:sched_switch+futex", "native-lock-contention:uprobe"
+M.OFF_CPU, M.LOCK_CALLS, M.LOCK_BREAKPOINTS = "off_cpu:sched_switch+futex", "native-lock-contention:uprobe",
+  "native-lock-contention:breakpoint"
 local ORDER <const> = { __order = {
   "level", "summary", "sampledLockCallCount", "nativeSyncSpanCount", "nativeSyncMicros", "closedNativeSyncSpanCount",
   "censoredNativeSyncSpanCount", "evidenceSources", "confidenceRationale", "uncertaintyNotes",
@@ -57,11 +58,12 @@ end
 
 --- Of sampled calls of lock functions: activity, never more.
 ---@param hits integer
-function M.of_calls(hits)
+---@param source string?   what they are of; M.LOCK_CALLS
+function M.of_calls(hits, source)
   return setmetatable({
     level = "activity", summary = ("%d calls of lock functions: activity, which says nothing of waiting."):format(hits),
     sampledLockCallCount = hits, nativeSyncSpanCount = 0, nativeSyncMicros = 0, closedNativeSyncSpanCount = 0,
-    censoredNativeSyncSpanCount = 0, evidenceSources = json.array({ M.LOCK_CALLS }),
+    censoredNativeSyncSpanCount = 0, evidenceSources = json.array({ source or M.LOCK_CALLS }),
     confidenceRationale = "Calls were counted, waits were not: a free lock takes the same call as one that another thread holds.",
     uncertaintyNotes = json.array({ "Only collect_sample(kind=\"off_cpu\") tells whether threads waited." }),
   }, ORDER)
@@ -91,7 +93,7 @@ function M.merge(waits, why_no_waits, calls, why_no_calls)
     out.sampledLockCallCount = calls.sampledLockCallCount
     out.summary = ("%s Beside it %d calls of lock functions, which do not change the level."):format(waits.summary,
       calls.sampledLockCallCount)
-    table.insert(out.evidenceSources, M.LOCK_CALLS)
+    table.insert(out.evidenceSources, calls.evidenceSources[1])
     return out
   end
   if waits then return alone(waits, "native-lock-contention", why_no_calls) end

@@ -22,7 +22,8 @@ local function collect(ctx, source, args)
     message = "Watching native mutexes", way = args.way,
   })
   if not artifact then return nil, err end
-  artifact.contention = contention.of_calls(artifact.hits.calls)
+  artifact.contention = contention.of_calls(artifact.hits.calls,
+    hits.backend(artifact) == "linux-breakpoint" and contention.LOCK_BREAKPOINTS or nil)
   return artifact
 end
 

@@ -131,7 +131,7 @@ void perf__attr(const perf_spec *s, bool tasks, size_t ring_bytes, struct perf_e
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
         .watermark = 1,
-        .wakeup_watermark = (uint32_t)(ring_bytes / 4),
+        .wakeup_watermark = (uint32_t)(ring_bytes / PERF__RING_PARTS),
         .task = !s->machine, /* forks tell which threads were there from their first moment */
         .mmap = tasks,
         .mmap2 = tasks,

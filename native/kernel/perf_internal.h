@@ -12,6 +12,7 @@
 #define PERF__COMMON     (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
 #define PERF__TRAILER    32u
 #define PERF__RECORD_MAX 65536u
+#define PERF__RING_PARTS 4u /* the reader is woken when so great a part of a ring has been filled */
 
 /* The registers that a sample brings: those that uw_regs has. */
 extern const uint64_t perf__user_regs;

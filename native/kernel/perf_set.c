@@ -87,10 +87,22 @@ static int into_ring(perf_set *p, int fd, perf__ring *r)
     return rc;
 }
 
+/* A ring takes the mark at which it wakes us from the event that makes it. One that came out smaller than was asked for
+ * would wake us when it is full: the mark is lowered, and the ring made once more. */
+static bool lower_marks(perf_set *p, const perf__ring *r)
+{
+    uint32_t mark = (uint32_t)(r->bytes / PERF__RING_PARTS);
+    if (!r->base || p->kinds[0].attr.wakeup_watermark <= mark) return false;
+    for (uint32_t i = 0; i < p->n_kinds; i++)
+        p->kinds[i].attr.wakeup_watermark = mark;
+    return true;
+}
+
 /* Opens one event on one CPU. 0, or -errno with nothing left open. */
 static int open_one(perf_set *p, uint32_t spec, int tid, perf__ring *r)
 {
     perf__kind *k = &p->kinds[spec];
+    bool makes_ring = !r->base;
     bool counts = k->attr.sample_period == 0 && !k->tracks;
     int fd = perf__open(&k->attr, tid, r->cpu);
     if ((fd == -EACCES || fd == -EPERM) && !k->attr.exclude_kernel && !k->spec.machine) { /* perf_event_paranoid is 2 */
@@ -101,11 +113,22 @@ static int open_one(perf_set *p, uint32_t spec, int tid, perf__ring *r)
             fd = again;
         } else {
             k->attr.exclude_kernel = k->spec.no_kernel;
+            if (again != -EACCES && again != -EPERM)
+                fd = again; /* it ended, or its probe is gone: no matter of rights */
         }
     }
     if (fd < 0) return fd;
     uint64_t id = 0;
     int rc = counts ? 0 : into_ring(p, fd, r);
+    if (rc == 0 && makes_ring && lower_marks(p, r)) {
+        int cpu = r->cpu;
+        perf__ring_unmap(r);
+        r->cpu = cpu;
+        close(fd);
+        fd = perf__open(&k->attr, tid, cpu);
+        if (fd < 0) return fd;
+        rc = into_ring(p, fd, r);
+    }
     if (rc == 0 && k->spec.filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, k->spec.filter) < 0) rc = -errno;
     if (rc == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &id) < 0) rc = -errno;
     if (rc == 0 && (!map64_put(&p->by_id, id, spec) || !keep_fd(p, fd, spec, counts))) rc = -ENOMEM;

@@ -2,6 +2,7 @@
 /* uprobe.c: the three ways to watch a place. */
 #include "kernel/uprobe.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -15,6 +16,7 @@
 #include "kernel/kn_internal.h"
 
 enum { BREAKPOINTS = 4, GROUP_BYTES = 64, LINE_BYTES = 1024, NAME_MAX_BYTES = 127 };
+#define FIRST_PID_NAMESPACE UINT64_C(4026531836) /* linux/proc_ns.h: PROC_PID_INIT_INO */
 
 struct up_probes {
     int pid;
@@ -63,9 +65,40 @@ static uint64_t start_of(const char *root, int pid)
     return kn_stat_of(root, pid, &s, NULL) < 0 || s.state == 'Z' || s.state == 'X' ? 0 : s.start_time;
 }
 
-static bool is_alive(void *root, int pid, uint64_t start) { return start_of(root, pid) == start; }
+/* The namespace of a process's numbers, as the kernel calls it. 0: not known. */
+static uint64_t namespace_of(const char *root, const char *pid)
+{
+    char path[KN_PATH_MAX], text[64];
+    int n = snprintf(path, sizeof path, "%s/proc/%s/ns/pid", root, pid);
+    ssize_t got = n > 0 && (size_t)n < sizeof path ? readlink(path, text, sizeof text - 1) : -1;
+    if (got <= 0) return 0;
+    text[got] = 0;
+    return strncmp(text, "pid:[", 5) == 0 ? strtoull(text + 5, NULL, 10) : 0;
+}
 
-bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), void *arg, char *out, size_t size)
+static bool any_in(const char *root, uint64_t ns)
+{
+    char path[KN_PATH_MAX];
+    snprintf(path, sizeof path, "%s/proc", root);
+    DIR *d = opendir(path);
+    if (!d) return true;
+    bool any = false;
+    for (struct dirent *x; !any && (x = readdir(d));)
+        any = x->d_name[0] >= '1' && x->d_name[0] <= '9' && namespace_of(root, x->d_name) == ns;
+    closedir(d);
+    return any;
+}
+
+/* A number of another namespace says nothing here. Only from the first one all processes are seen: then one of a
+ * namespace without any process is gone. */
+static bool is_alive(void *root, const up_maker *m)
+{
+    uint64_t own = namespace_of(root, "self");
+    if (m->ns == 0 || m->ns == own) return start_of(root, m->pid) == m->start;
+    return own != FIRST_PID_NAMESPACE || any_in(root, m->ns);
+}
+
+bool up_is_stale(slice line, bool (*alive)(void *arg, const up_maker *m), void *arg, char *out, size_t size)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
     char text[LINE_BYTES], *end;
@@ -75,12 +108,20 @@ bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), 
     long pid = strtol(at, &end, 10);
     if (end == at || *end != '_' || pid <= 0 || pid > INT32_MAX) return false;
     at = end + 1;
-    unsigned long long start = strtoull(at, &end, 10);
-    if (end == at || *end != '/') return false;
-    size_t name = strspn(end + 1, letters);
+    unsigned long long start = strtoull(at, &end, 10), ns = 0;
+    if (end == at) return false;
+    if (*end == '_') {
+        at = end + 1;
+        ns = strtoull(at, &end, 10);
+        if (end == at) return false;
+    }
+    if (*end != '/') return false;
+    char *name_at = end + 1;
+    size_t name = strspn(name_at, letters);
     if (name == 0 || name > NAME_MAX_BYTES) return false;
-    if (alive(arg, (int)pid, start)) return false;
-    int n = snprintf(out, size, "-:" UP_GROUP "_%ld_%llu/%.*s", pid, start, (int)name, end + 1);
+    if (alive(arg, &(up_maker){.pid = (int)pid, .start = start, .ns = ns})) return false;
+    *end = 0;
+    int n = snprintf(out, size, "-%s/%.*s", text + 1, (int)name, name_at);
     return n > 0 && (size_t)n < size;
 }
 
@@ -135,7 +176,8 @@ static bool make_events(up_probes *p)
     if (!events_path("", path, sizeof path) || access(path, W_OK) != 0) return false;
     (void)up_sweep("");
     p->serial = atomic_fetch_add(&serials, 1);
-    snprintf(p->group, sizeof p->group, UP_GROUP "_%d_%llu", (int)getpid(), (unsigned long long)start_of("", getpid()));
+    snprintf(p->group, sizeof p->group, UP_GROUP "_%d_%llu_%llu", (int)getpid(),
+             (unsigned long long)start_of("", getpid()), (unsigned long long)namespace_of("", "self"));
     for (uint32_t i = 0; i < p->n; i++) {
         snprintf(text, sizeof text, "%c:%s/s%up%u %s:0x%llx", p->places[i].at_return ? 'r' : 'p', p->group, p->serial,
                  i, p->places[i].path, (unsigned long long)p->places[i].offset);

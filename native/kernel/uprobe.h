@@ -20,7 +20,7 @@
 
 #define UP_PLACES_MAX    16u
 #define UP_PATH_MAX      512
-#define UP_GROUP         "lunette" /* of our events in tracefs: lunette_PID_START, the process that made them */
+#define UP_GROUP         "lunette" /* of our events in tracefs: lunette_PID_START_NS, of who made them */
 #define UP_LIBRARIES_MAX 64
 
 typedef struct up_place {
@@ -56,8 +56,12 @@ uint32_t up_sweep(const char *root);
 /* Those that up_sweep would remove, as a line each that removes one when it is written to uprobe_events, appended to
  * told (NULL: they are counted only). How many. */
 uint32_t up_stale(const char *root, buf *told);
+typedef struct up_maker {
+    int pid;            /* in its namespace of processes */
+    uint64_t start, ns; /* ticks; the number of its namespace, 0: not told */
+} up_maker;
 /* Whether a line of uprobe_events is of ours and of a process that is gone; then its removal ("-:GROUP/NAME") in out.
- * alive: of a pid with that start time. For tests. */
-bool up_is_stale(slice line, bool (*alive)(void *arg, int pid, uint64_t start), void *arg, char *out, size_t size);
+ * alive: whether it lives or may live. For tests. */
+bool up_is_stale(slice line, bool (*alive)(void *arg, const up_maker *m), void *arg, char *out, size_t size);
 
 #endif

@@ -75,12 +75,13 @@ function M.during(server, target, arguments)
   local did, done_ms, ended_ms
   local results = h.together {
     function()
-      local envelope = M.call(server, arguments)
+      local answer = M.call(server, arguments)
       ended_ms = h.loop.now_ms()
-      return envelope
+      return answer
     end,
     function()
-      h.wait_for("events of perf", h.START_MS, function() return h.usage(server.pid).fds >= before + M.EVENTS end)
+      h.wait_for("events of perf", h.START_MS, function() return ended_ms or h.usage(server.pid).fds >= before + M.EVENTS end)
+      if ended_ms then return true end -- an error, most likely
       h.loop.sleep_ms(M.SETTLE_MS)
       did = M.numbers_of(target:command("go", "^DONE"))
       done_ms = h.loop.now_ms()
@@ -89,7 +90,7 @@ function M.during(server, target, arguments)
   }
   local envelope = results[1]
   h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
-  if done_ms > ended_ms - 100 then h.too_slow() end
+  if not done_ms or done_ms > ended_ms - 100 then h.too_slow() end
   return envelope, did
 end
 

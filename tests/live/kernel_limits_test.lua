@@ -32,7 +32,125 @@ local function hidden_names(runtime)
   end
 end
 
+-- ---- in namespaces and containers -----------------------------------------------------------------------------------------------------
+
+-- What `unshare`, or a script that it runs, has started: the process that this one waits for.
+local function child_of(pid)
+  return h.wait_for("the process inside", h.START_MS, function()
+    return tonumber((h.fs.read(("/proc/%d/task/%d/children"):format(pid, pid), 256) or ""):match("%d+"))
+  end)
+end
+
+local function joined(...)
+  local argv = {}
+  for _, words in ipairs { ... } do table.move(words, 1, #words, #argv + 1, argv) end
+  return argv
+end
+
+-- A target in a place of its own and a server in the same: the server, the target, and the target's pid as the server sees it.
+-- enter: the words of nsenter; less: what is taken from the server besides.
+local function both_inside(place, enter, less, mode, n)
+  local target = k.start("net10.0", mode, n, place.words)
+  local first = place.forks and child_of(target.pid) or target.pid
+  local ok, server = pcall(h.server, { wrapper = joined({ "nsenter", "-t", tostring(first) }, enter, less) })
+  if not ok then
+    target:kill()
+    error(server, 0)
+  end
+  if place.forks then server.pid = child_of(server.pid) end
+  return target, server, tonumber(target.ready:match("^READY (%d+)"))
+end
+
+-- Allocations by whatever way is left, exactly; the error or the counters of the others.
+local function check_inside(server, target, pid, expected)
+  local seen = setmetatable({ pid = pid }, { __index = target }) -- commands go to the target, calls to its number inside
+  local envelope, did = k.during(server, seen, { kind = "native-alloc", nativeAllocSamplePeriod = 1, durationSeconds = 3, topN = 50 })
+  local data = envelope.data.nativeAlloc
+  h.ok(expected.backends[data.backend], "the way: " .. data.backend)
+  h.eq(data.backend == "linux-breakpoint", table.concat(data.notes, "\n"):find("Breakpoints: ", 1, true) ~= nil, "it is said")
+  for name, least in pairs { malloc = did.malloc, calloc = did.calloc, realloc = did.realloc } do
+    h.ok(h.find(data.byFunction, { ["function"] = name }).hits >= least, "calls of " .. name)
+  end
+  local by_site = {}
+  for _, spot in ipairs(data.topHotspots) do by_site[spot.frame.method] = spot.exclusiveSamples end
+  local notes = table.concat(data.notes, "\n")
+  local lost = tonumber(notes:match("RecordsLost: the kernel could not deliver (%d+) stacks")) or 0 -- its rings are small without privilege
+  local n = (by_site.known_site_malloc or 0) + (by_site.known_site_calloc or 0) + (by_site.known_site_realloc or 0)
+  local wanted = did.malloc + did.calloc + did.realloc
+  h.ok(n <= wanted and n + lost >= wanted, ("calls by site: %d of %d; %s"):format(n, wanted, notes))
+  h.ok(not notes:find("Remainder", 1, true), "what is lost is no remainder: " .. notes)
+  envelope = k.call(server, { kind = "off_cpu", processId = pid, durationSeconds = 1 })
+  h.eq(expected.error, envelope.error and envelope.error.kind, "off_cpu: " .. h.json.encode(envelope))
+  h.ok(envelope.error.message:find(expected.says), envelope.error.message)
+  h.ok(envelope.error.message:find(expected.cure), envelope.error.message)
+  h.eq("inspect_process", envelope.hints[1].nextTool)
+  envelope = k.call(server, { kind = "native-lock-contention", processId = pid, durationSeconds = 1 })
+  h.ok(not envelope.error, "native-lock-contention: " .. h.json.encode(envelope.error or {}))
+  local locks = envelope.data.nativeLockContention
+  h.eq({ "native-lock-contention:" .. data.backend:gsub("linux%-", "") }, locks.contentionEvidence.evidenceSources, "evidence")
+  envelope = k.call(server, { kind = "cpu-efficiency", processId = pid, durationSeconds = 1 })
+  h.ok(not envelope.error and envelope.data.cpuEfficiency.taskClockMs, "counters: " .. h.json.encode(envelope.error or {}))
+  envelope = k.call(server, { kind = "cpu", cpuBackend = "Os", processId = pid, durationSeconds = 1 })
+  if envelope.error then
+    h.ok(({ PermissionDenied = true, NotSupported = true })[envelope.error.kind], "cpu: " .. h.json.encode(envelope.error))
+  else
+    h.eq("OsOnCpuSamples", envelope.data.cpu.evidence.kind, "samples of the kernel, not of the runtime")
+  end
+  local said = h.ok(server:call("inspect_process", { view = "capabilities", processId = pid })).data
+  local text = h.json.encode(said)
+  h.ok(text:find('"canSampleOffCpu":false', 1, true) and text:find(expected.told), "what it can is told: " .. text)
+end
+
+local function user_namespace(pids)
+  return function(skip)
+    k.need(skip, "net10.0", "breakpoint")
+    local words = pids and { "unshare", "-Urp", "--fork", "--kill-child", "--mount-proc" } or { "unshare", "-Ur" }
+    if not runs(joined(words, { "true" })) then skip("user namespaces cannot be made here") end
+    local enter = pids and { "-U", "-p", "-m", "--preserve-credentials" } or { "-U", "--preserve-credentials" }
+    local target, server, pid = both_inside({ words = words, forks = pids }, enter, {}, "allocs", 200)
+    local first <close> = target -- luacheck: ignore 211
+    local second <close> = server -- luacheck: ignore 211
+    check_inside(server, target, pid, {
+      error = "PermissionDenied", says = "user namespace", told = "user namespace", cure = "initial user namespace",
+      backends = { ["linux-uprobe"] = true, ["linux-breakpoint"] = true },
+    })
+  end
+end
+
+-- As a container of Docker has it: its own root, processes and mounts, /sys to read only, no tracing files, no capabilities.
+local BOX <const> = [[
+set -e
+mount --make-rprivate /
+mount --rbind / "$1"
+umount -l "$1/sys"
+mount -t sysfs -o ro sysfs "$1/sys"
+mount -t proc proc "$1/proc"
+shift_root=$1; shift
+exec chroot "$shift_root" "$@"
+]]
+local LESS <const> = { "setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all" }
+
+local function container(skip)
+  k.need(skip, "net10.0", "breakpoint")
+  local dir = h.scratch()
+  assert(h.fs.mkdirs(dir .. "/root"))
+  local file <close> = assert(io.open(dir .. "/box.sh", "w"))
+  file:write(BOX)
+  file:flush()
+  local words = joined({ "unshare", "-mp", "--fork", "--kill-child", "sh", dir .. "/box.sh", dir .. "/root" }, LESS)
+  if not runs(joined(words, { "true" })) then skip("namespaces and mounts cannot be made here") end
+  local target, server, pid = both_inside({ words = words, forks = true }, { "-m", "-p", "-r", "-w" }, LESS, "allocs", 200)
+  local first <close> = target -- luacheck: ignore 211
+  local second <close> = server -- luacheck: ignore 211
+  check_inside(server, target, pid, {
+    error = "NotSupported", says = "tracefs is not mounted", told = "tracing file system is not mounted",
+    cure = "/sys/kernel/tracing:ro", backends = { ["linux-breakpoint"] = true },
+  })
+end
+
 return {
+  { "in a user namespace, with the same processes and its own", h.side_by_side(user_namespace(false), user_namespace(true)) },
+  { "as in a container", container },
   { "system calls by their trace, net10.0 and net9.0", k.at_once({ "net10.0", "net9.0" }, hidden_names) },
   { "system calls by their trace, net8.0 and aot", k.at_once({ "net8.0", "aot" }, hidden_names) },
 }

@@ -8,9 +8,9 @@ local k = require("kernel")
 local QUIET <const> = { "env", "DOTNET_TieredCompilation=0", "DOTNET_EnableDiagnostics=0" }
 local PREFIX <const> = "probe_libc:live_"
 
--- perf keeps a copy of what it looked at below HOME.
+-- perf keeps a copy of what it looked at below HOME; it dies with us, since probes that are in use cannot be removed.
 local function perf(dir, words, timeout_ms)
-  local argv = { "env", "HOME=" .. dir, "perf" }
+  local argv = { "env", "HOME=" .. dir, "setpriv", "--pdeathsig", "KILL", "perf" }
   table.move(words, 1, #words, #argv + 1, argv)
   return h.loop.exec { argv = argv, timeout_ms = timeout_ms or 20000, max_output = 1024 * 1024 }
 end
@@ -71,25 +71,39 @@ local function counting(pid, probes, dir)
   return setmetatable(self, { __close = function() task:cancel("the test is over") end })
 end
 
+local WINDOWS <const> = 3 -- the runtime may take a lock of its own between the ends of perf's window and ours
+
+-- One window: what we counted and what perf did, by function, and what the target says of it.
+local function one_window(server, target, kind, functions, skip)
+  local dir = h.scratch()
+  local probes <close> = probes_on(functions, dir, skip)
+  local theirs <close> = counting(target.pid, probes, dir)
+  theirs.enable()
+  local envelope, did = k.during(server, target,
+    { kind = kind, durationSeconds = 3, nativeAllocSamplePeriod = 1, nativeLockContentionSamplePeriod = 1 })
+  local data, counted = envelope.data.nativeAlloc or envelope.data.nativeLockContention, theirs.result()
+  local ours, perfs = {}, {}
+  for i, name in ipairs(functions) do
+    ours[name] = h.ok(h.find(data.byFunction, { ["function"] = name }), name).hits
+    perfs[name] = h.ok(counted[probes.events[i]], "perf counts " .. name)
+    h.ok(ours[name] <= perfs[name], ("%s: %d by us, %d by perf, whose window is the longer"):format(name, ours[name], perfs[name]))
+  end
+  return ours, perfs, did
+end
+
 local function beside_perf(kind, mode, n, functions, expected)
   return function(skip)
     k.need(skip, "net10.0", "uprobe")
-    local dir = h.scratch()
     local server <close> = h.server()
     local target <close> = k.start("net10.0", mode, n, QUIET)
-    local probes <close> = probes_on(functions, dir, skip)
-    local theirs <close> = counting(target.pid, probes, dir)
-    theirs.enable()
-    local envelope, did = k.during(server, target,
-      { kind = kind, durationSeconds = 3, nativeAllocSamplePeriod = 1, nativeLockContentionSamplePeriod = 1 })
-    local data, counted = envelope.data.nativeAlloc or envelope.data.nativeLockContention, theirs.result()
-    local ours, perfs = {}, {}
-    for i, name in ipairs(functions) do
-      ours[name] = h.ok(h.find(data.byFunction, { ["function"] = name }), name).hits
-      perfs[name] = h.ok(counted[probes.events[i]], "perf counts " .. name)
+    local ours, perfs
+    for _ = 1, WINDOWS do
+      local did
+      ours, perfs, did = one_window(server, target, kind, functions, skip)
+      for name, of in pairs(expected) do h.ok(ours[name] >= did[of], ("%s: %d of %d"):format(name, ours[name], did[of])) end
+      if h.json.encode(ours) == h.json.encode(perfs) then break end
     end
     h.eq(perfs, ours, "calls by perf and by us")
-    for name, of in pairs(expected) do h.ok(ours[name] >= did[of], ("%s: %d of %d"):format(name, ours[name], did[of])) end
     k.no_probes_of(server)
   end
 end

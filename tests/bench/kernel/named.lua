@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- named.lua PID SECONDS NAME: collect_sample(kind="off_cpu") of a CoreCLR process that switches often, as a client calls it: from the end of
+-- named.lua PID SECONDS NAME: collect_sample(kind="off_cpu") of a CoreCLR process that switches often, as clients call it: from the end of
 -- the window (startedAt + duration) to the whole answer, with its managed frames named, of which one must hold NAME.
 local json = require("lunette.json")
 local loop = require("lunette.loop")

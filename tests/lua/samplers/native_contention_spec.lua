@@ -31,6 +31,8 @@ describe("samplers.native_contention", function()
   it("calls of lock functions are activity, whatever their number", function()
     for _, n in ipairs { 0, 1, 1000000000 } do
       local e = contention.of_calls(n)
+      assert.same({ contention.LOCK_CALLS }, e.evidenceSources)
+      assert.same({ contention.LOCK_BREAKPOINTS }, contention.of_calls(n, contention.LOCK_BREAKPOINTS).evidenceSources)
       assert.same({ "activity", n, 0 }, { e.level, e.sampledLockCallCount, e.nativeSyncSpanCount })
     end
   end)

@@ -11,10 +11,10 @@
 #include "check.h"
 #include "kernel/uprobe.h"
 
-static bool only_42_lives(void *arg, int pid, uint64_t start)
+static bool only_42_lives(void *arg, const up_maker *m)
 {
     (void)arg;
-    return pid == 42 && start == 7;
+    return (m->pid == 42 && m->start == 7) || m->ns == 99;
 }
 
 static void a_probe_is_stale_when_its_process_is_gone(void **state)
@@ -28,6 +28,10 @@ static void a_probe_is_stale_when_its_process_is_gone(void **state)
          "-:lunette_42_8/s3p0"}, /* the number is another process's by now */
         {"r:lunette_41_7/x /lib/libc.so.6:0x98930", "-:lunette_41_7/x"},
         {"p:lunette_42_7/s0p1 /lib/libc.so.6:0x98930", NULL},
+        {"p:lunette_41_7_98/s0p1 /lib/libc.so.6:0x98930", "-:lunette_41_7_98/s0p1"},
+        {"p:lunette_41_7_99/s0p1 /lib/libc.so.6:0x98930", NULL}, /* of a container */
+        {"p:lunette_41_7_/s0p1 /lib/libc.so.6:0x98930", NULL},
+        {"p:lunette_41_7_98_1/s0p1 /lib/libc.so.6:0x98930", NULL},
         {"p:probe_libc/malloc /lib/libc.so.6:0x98930", NULL},
         {"p:lunettes_41_7/a /lib/libc.so.6:0x98930", NULL},
         {"p:lunette_41/a /lib/libc.so.6:0x98930", NULL},
