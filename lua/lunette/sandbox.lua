@@ -72,6 +72,10 @@ end
 ---@type fun(self: Sandbox, fn: function, ...): true|nil, any ...
 Box.call = native.call
 
+--- As box:call, but nothing in it may wait: the code of a file, whose end all others would wait for.
+---@type fun(self: Sandbox, fn: function, ...): true|nil, any ...
+Box.call_now = native.call_now
+
 --- As box:call, but what comes back is a copy of plain data (nil, booleans, numbers, strings, tables of these): for results that code
 --- outside of the box walks. A function, a userdata or a table in itself is an error.
 ---@type fun(self: Sandbox, fn: function, ...): true|nil, any ...
@@ -88,6 +92,14 @@ end
 ---@return fun(...): any ...
 function Box:wrap(fn)
   local clean = native.clean
+  return function(...) return results_of(clean(self, fn, ...)) end
+end
+
+--- As box:wrap, but a wait in the function is an error.
+---@param fn function
+---@return fun(...): any ...
+function Box:wrap_now(fn)
+  local clean = native.clean_now
   return function(...) return results_of(clean(self, fn, ...)) end
 end
 

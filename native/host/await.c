@@ -95,6 +95,13 @@ static int await_k(lua_State *L, int status, lua_KContext ctx)
     return push_outcome(L, host_of(L)->running);
 }
 
+static bool is_in_no_wait(const task *t)
+{
+    for (const box_frame *b = t->box; b; b = b->up)
+        if (b->no_wait) return true;
+    return false;
+}
+
 /* Why this wait must not begin: throws, or pushes an answer and returns its length, or returns 0 when all is well. */
 static int refuse(lua_State *L, task *t)
 {
@@ -102,6 +109,12 @@ static int refuse(lua_State *L, task *t)
         await__drop(t);
         return luaL_error(L, "this code cannot wait here: it runs under a C function (sort, gsub, require, a finalizer "
                              "or a close handler)");
+    }
+    if (is_in_no_wait(t)) {
+        await__drop(t);
+        return luaL_error(
+            L, "this code cannot wait here: a file must not wait while it is loaded, nor what looks at what others "
+               "collected (rules, signals, hints)");
     }
     int64_t now = mono_ns();
     if (t->phase == PHASE_CLEANUP) {

@@ -293,7 +293,7 @@ static int call_k(lua_State *L, int status, lua_KContext ctx)
 }
 
 /* Stack: box fn args…; calls under the limits of the box. */
-static int call(lua_State *L)
+static int call_as(lua_State *L, bool no_wait)
 {
     const box *b = check_box(L);
     task *t = task_current(L);
@@ -310,14 +310,24 @@ static int call(lua_State *L)
     lua_pushcfunction(L, l_handler); // box fn args… handler
     lua_insert(L, 2);                // box handler fn args…
     box_frame *f = enter(L, b, t);
+    f->no_wait = no_wait;
     int status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, 2, (lua_KContext)f, call_k);
     return call_k(L, status, (lua_KContext)f);
 }
+
+static int call(lua_State *L) { return call_as(L, false); }
 
 static int l_call(lua_State *L)
 {
     luaL_checkany(L, 2);
     return call(L);
+}
+
+/* native.call_now(box, fn, …): as call, but a wait inside of it is an error. */
+static int l_call_now(lua_State *L)
+{
+    luaL_checkany(L, 2);
+    return call_as(L, true);
 }
 
 /* ---- plain data ---- */
@@ -388,11 +398,11 @@ static int l_data_body(lua_State *L)
 }
 
 /* Stack: box fn args…; puts body, whose upvalue is the value on top, before fn. */
-static int call_through(lua_State *L, lua_CFunction body)
+static int call_through(lua_State *L, lua_CFunction body, bool no_wait)
 {
     lua_pushcclosure(L, body, 1); // box fn args… body
     lua_insert(L, 2);             // box body fn args…
-    return call(L);
+    return call_as(L, no_wait);
 }
 
 /* native.data(box, fn, …): as call, the results copied. Upvalue 1: the metatables that stay. */
@@ -400,7 +410,7 @@ static int l_data(lua_State *L)
 {
     luaL_checkany(L, 2);
     lua_pushvalue(L, lua_upvalueindex(1)); // box fn args… marks
-    return call_through(L, l_data_body);
+    return call_through(L, l_data_body, false);
 }
 
 /* ---- results without the script's metatables ---- */
@@ -473,14 +483,18 @@ static int l_clean_body(lua_State *L)
     return clean_k(L, LUA_OK, 0);
 }
 
-/* native.clean(box, fn, …): as call, the results without the script's metatables, which box[2] knows. */
-static int l_clean(lua_State *L)
+static int clean_as(lua_State *L, bool no_wait)
 {
     luaL_checkany(L, 2);
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_rawgeti(L, 1, 2); // box fn args… own
-    return call_through(L, l_clean_body);
+    return call_through(L, l_clean_body, no_wait);
 }
+
+/* native.clean(box, fn, …): as call, the results without the script's metatables, which box[2] knows. */
+static int l_clean(lua_State *L) { return clean_as(L, false); }
+
+static int l_clean_now(lua_State *L) { return clean_as(L, true); }
 
 /* ---- chunks ---- */
 
@@ -566,10 +580,19 @@ static int l_held(lua_State *L)
     return 1;
 }
 
-static const luaL_Reg FUNCS[] = {
-    {"new", l_new},     {"call", l_call},     {"load", l_load},   {"guards", box__guards},
-    {"clean", l_clean}, {"placed", l_placed}, {"adopt", l_adopt}, {"json_marks", box__json_marks},
-    {"usage", l_usage}, {"held", l_held},     {NULL, NULL}};
+static const luaL_Reg FUNCS[] = {{"new", l_new},
+                                 {"call", l_call},
+                                 {"call_now", l_call_now},
+                                 {"load", l_load},
+                                 {"guards", box__guards},
+                                 {"clean", l_clean},
+                                 {"clean_now", l_clean_now},
+                                 {"placed", l_placed},
+                                 {"adopt", l_adopt},
+                                 {"json_marks", box__json_marks},
+                                 {"usage", l_usage},
+                                 {"held", l_held},
+                                 {NULL, NULL}};
 
 static int l_open(lua_State *L)
 {

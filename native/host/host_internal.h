@@ -53,6 +53,7 @@ typedef struct box_frame {
     int cycles;               /* collections that ended while it was over its memory */
     size_t big;               /* bytes of a block that is more than a call may have in one piece; 0: none */
     err_kind condemned;       /* the error that no pcall inside of it may keep */
+    bool no_wait;             /* nothing in it may wait: others do, for its end */
     bool doomed;              /* … and its close handlers used up their grace: each instruction fails */
     int n_children;
     struct task *child[BOX_CHILDREN]; /* tasks that it spawned: cancelled when it ends */

@@ -123,6 +123,18 @@ describe("odd files of a site #unit", function()
     assert.same({ "rules: of its 4 files, the first 2 by name are looked at" }, told)
   end)
 
+  it("a file that waits while it is loaded is a mistake of its own, and holds nothing else up", function()
+    kit.write(dir, "rules/good.lua", RULE)
+    kit.write(dir, "rules/sleeps.lua", "require('lunette.loop').sleep_ms(1e11) " .. RULE)
+    kit.write(dir, "tools/spawns.lua", [[
+      local loop = require("lunette.loop")
+      coroutine.wrap(function() loop.spawn(function() loop.sleep_ms(1e11) end):await() end)()]])
+    local g, problems = load_site()
+    assert.equal("ok", g.units["rules/good"].state)
+    assert.equal(2, #problems)
+    for _, text in ipairs(problems) do assert.matches(":%d+: this code cannot wait here: a file must not wait while it is loaded", text) end
+  end)
+
   it("scopes that are none are a mistake of their file, and hold nothing else up", function()
     local odd = { "{ 1 }", '{ "eventpip" }', "{ {} }", "{ list = 5 }", "{ list = { {} } }", '{ x = "eventpipe" }', "5",
       'require("lunette.json").array { 1 }' }
