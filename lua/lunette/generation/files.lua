@@ -43,9 +43,9 @@ local HANDED <const> = { view = handed.of_view, signal = handed.shared, hint_rul
 -- What is asked in calls that belong to others: a wait in it would be theirs.
 local NO_WAIT <const> = { signal = true, hint_rule = true, rule = true, redaction = true }
 
--- A function of a declaration, under the limits of the box. name: of the field that has it.
-local function limited(fn, box, kind, name)
-  local no_wait = NO_WAIT[kind] or kind == "tool" and name == "visible"
+-- A function of a declaration, under the limits of the box. field: that has it.
+local function limited(fn, box, kind, field)
+  local no_wait = NO_WAIT[kind] or kind == "tool" and field == "visible"
   local run, values, back = no_wait and box:wrap_now(fn) or box:wrap(fn), HANDED[kind] or handed.values, handed.back
   local function given(first, ...) -- the functions of an artifact (close, …) are called by us, and run under the limits, too
     if type(first) == "table" then
@@ -61,15 +61,17 @@ end
 local REMOVE <const> = sandbox.readonly(declare.remove) -- as scripts have it
 
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
-local function guarded(value, box, kind, seen, depth, name)
-  if type(value) == "function" then return limited(value, box, kind, name) end
+local function guarded(value, box, kind, seen, depth, field)
+  if type(value) == "function" then return limited(value, box, kind, field) end
   if value == REMOVE then return declare.remove end
   value = readonly.behind(value)
   if type(value) ~= "table" or declare.of(value) then return value end
   seen.n = seen.n + 1
   if depth > MAX_DEPTH or seen.n > MAX_NODES then error("a declaration may hold at most 20000 values, nested 40 deep", 0) end
   local out = {}
-  for k, v in next, value do out[k] = guarded(v, box, kind, seen, depth + 1, depth == 0 and k or nil) end -- raw: nothing of the script's runs here
+  for k, v in next, value do -- raw: nothing of the script's runs here
+    out[k] = guarded(v, box, kind, seen, depth + 1, depth == 0 and k or nil)
+  end
   local mark = debug.getmetatable(value)
   return mark and native.marks[mark] and setmetatable(out, mark) or out
 end

@@ -58,7 +58,9 @@ describe("scripts of a site that misbehave in a server #unit", function()
     dir = kit.folder()
     for path, body in pairs(GOOD) do kit.write(dir, path, body) end
     for _, attack in ipairs(ATTACKS) do
-      if room ~= "views" or not attack.not_views then kit.write(dir, ("%s/bad-%s.lua"):format(folder or room, attack[1]), FILES[room]:format(attack[1], attack[2])) end
+      if room ~= "views" or not attack.not_views then
+        kit.write(dir, ("%s/bad-%s.lua"):format(folder or room, attack[1]), FILES[room]:format(attack[1], attack[2]))
+      end
     end
     env = env or {}
     env.MCP_ARTIFACT_ROOT = dir
