@@ -99,12 +99,18 @@ local function plan_of(ctx, args)
   return target, plan, err
 end
 
+local SMALL <const> = { Mini = true, Triage = true }
+
+-- A small dump is for its threads: it seldom has any of the heap.
 local function next_steps(written)
-  return {
-    hints.new("inspect_heap", written.dumpType == "Mini" and "See what it holds of the heap." or "See what fills the heap.", {
+  local small = SMALL[written.dumpType]
+  local heap = hints.new("inspect_heap", small and "See whether it holds any of the heap: dumps of type WithHeap and Full do."
+    or "See what fills the heap.", {
       source = "dump", dumpFilePath = written.filePath, topTypes = written.dumpType ~= "Mini" and 20 or nil,
-    }),
-    hints.new("collect_thread_snapshot", "See what each thread was doing.", { dumpFilePath = written.filePath }),
+    }, small and "low" or nil)
+  local threads = hints.new("collect_thread_snapshot", "See what each thread was doing.", { dumpFilePath = written.filePath })
+  return {
+    small and threads or heap, small and heap or threads,
     hints.new("get_bytes", "Fetch it, for a tool elsewhere.", { kind = "dump", dumpFilePath = written.filePath }, "low"),
   }
 end

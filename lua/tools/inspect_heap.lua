@@ -54,9 +54,11 @@ local function sentence(artifact, rows)
   local info, first = artifact.info, rows[1]
   local where = artifact.dump_path and artifact.dump_path:match("[^/]+$") or ("Process %d"):format(artifact.process_id)
   local stood = artifact.suspend_ms and (" The target stood still for %.0f ms."):format(artifact.suspend_ms) or ""
-  if not first then return where .. ": the heap holds no objects." .. stood end
-  return ("%s: %d objects, %s. Most: %s (%d, %.0f %%).%s"):format(where, info.objects, text.bytes(info.bytes),
-    wire.name(first.name), first.count, wire.percent(first.bytes, info.bytes), stood)
+  local missing = artifact.sizes and artifact.sizes.missing or 0
+  local lacks = missing > 0 and (" The dump lacks %s of the heap, and the objects there."):format(text.bytes(missing)) or ""
+  if not first then return where .. ": the heap holds no objects." .. lacks .. stood end
+  return ("%s: %d objects, %s. Most: %s (%d, %.0f %%).%s%s"):format(where, info.objects, text.bytes(info.bytes),
+    wire.name(first.name), first.count, wire.percent(first.bytes, info.bytes), lacks, stood)
 end
 
 local function chains(artifact, args, entry)
@@ -119,6 +121,14 @@ end
 
 -- ---- the sources ------------------------------------------------------------------------------------------------------------------
 
+-- A dump that is too small: the way out is another dump, or, of a small one, its threads.
+local function without_heap(err)
+  if err.kind ~= "NotSupported" then return nil end
+  return errors.not_supported(err.message, {
+    hints.new("collect_process_dump", "Write one that has the heap, if the process still runs.", { dumpType = "WithHeap" }, "high"),
+  })
+end
+
 local function of_file(ctx, args)
   local path, err = store.readable(ctx, args.dumpFilePath, "dumpFilePath")
   if not path then return nil, err end
@@ -136,7 +146,7 @@ local function of_file(ctx, args)
       delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
     if artifact then artifact.origin, artifact.retention = "dump", args.includeRetentionPaths end
   end
-  if not artifact then return nil, err end
+  if not artifact then return nil, form == "core" and without_heap(err) or err end
   local stat = fs.stat(path)
   artifact.dump_path, artifact.dump_bytes = args.dumpFilePath, stat and stat.size
   return answer(artifact, args, nil)

@@ -127,7 +127,7 @@ static bool gather(heap *h, heap_region *r)
 
 int heap__bytes_of_core(heap *h, err *e)
 {
-    uint64_t missing = 0;
+    uint64_t missing = 0, held = 0;
     for (size_t i = 0; i < h->n_regions; i++) {
         heap_region *r = &h->regions[i];
         uint64_t n = r->end - r->start;
@@ -138,6 +138,15 @@ int heap__bytes_of_core(heap *h, err *e)
         if (!r->bytes && !gather(h, r))
             return err_set(e, ERR_NO_MEMORY, "no memory for a region of %llu bytes", (unsigned long long)n);
         missing += n - r->held;
+        held += r->held;
+    }
+    h->facts.missing = missing;
+    if (missing && !held) {
+        int rc = err_set(e, ERR_NOT_SUPPORTED,
+                         "the dump has none of the %llu bytes of the heap: dumps of type Mini and Triage hold no heap",
+                         (unsigned long long)missing);
+        err_hint(e, "Write one of type WithHeap or Full: collect_process_dump(dumpType=\"WithHeap\").");
+        return rc;
     }
     if (missing)
         heap_add_note(h,

@@ -70,6 +70,7 @@ typedef struct heap_facts {
     bool is_server, regions, live;
     uint32_t heaps, generations;
     uint64_t committed, reserved, bytes_held; /* of all regions */
+    uint64_t missing;                         /* bytes of them that a core has not */
     int64_t stop_ns;                          /* for which the target stood; 0: a core */
     int64_t stop_copy_ns, stop_roots_ns;      /* of the last stop: for copying, for reading what keeps objects */
     int64_t fork_ns;                          /* of it, for the clone; 0: it was copied */

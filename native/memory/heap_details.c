@@ -91,6 +91,8 @@ static void write_sizes(const heap *h, jsonw *w)
     jsonw_uint(w, room);
     jsonw_key_lit(w, "committed");
     jsonw_uint(w, h->facts.committed);
+    jsonw_key_lit(w, "missing"); /* of a dump */
+    jsonw_uint(w, h->facts.missing);
     jsonw_key_lit(w, "objects");
     jsonw_uint(w, objects);
     jsonw_end_object(w);

@@ -84,6 +84,11 @@ local function four_types(skip)
       h.eq({ "0600", "0700", "0700" }, { mode_of(dump.filePath), mode_of(root .. "/dumps"), mode_of(root) }, "modes")
       local hint = h.ok(h.find(envelope.hints, { nextTool = "inspect_heap" }), "hint at the heap").suggestedArguments
       h.eq({ "dump", dump.filePath, type ~= "Mini" and 20 or nil }, { hint.source, hint.dumpFilePath, hint.topTypes }, "the hint")
+      if type == "Mini" or type == "Triage" then -- the heap is not there: that is no heap without objects
+        local heap = server:call("inspect_heap", { source = "dump", dumpFilePath = dump.filePath })
+        h.eq("NotSupported", heap.error and heap.error.kind, ("%s: the heap of a %s dump: %s"):format(runtime, type, heap.summary))
+        h.eq("WithHeap", h.ok(h.find(heap.hints, { nextTool = "collect_process_dump" }), "what helps").suggestedArguments.dumpType)
+      end
       is_core(dump.filePath, target, runtime ~= "net10.0" and type ~= "WithHeap") -- the debugger takes long
       sizes[type] = dump.fileSizeBytes
     end

@@ -140,6 +140,8 @@ describe("threads #unit", function()
     artifact.walk_ms = 1
     local _, extras = require("views.thread-snapshot.deadlocks").project(artifact, { topN = 5 }, { id = "H" })
     assert.matches("^Not known", extras.summary)
+    _, extras = require("views.thread-snapshot.lock-graph").project(artifact, { topN = 5 })
+    assert.matches("^Not known: .*take one with WithHeap. Of 0 locks", extras.summary)
   end)
 
   it("names native frames by module and number, never by a bare address", function()
