@@ -42,7 +42,7 @@ describe("calls of native functions", function()
     assert.same({ "calloc", 9, "malloc", 7 }, { data.byFunction[1]["function"], data.byFunction[1].hits, data.byFunction[2]["function"],
       data.byFunction[2].hits })
     for name, value in pairs(data) do -- the cost has the bytes that the runtime sent
-      assert.is_nil(name ~= "cost" and (name .. json.encode(value)):lower():find("bytes", 1, true))
+      if name ~= "cost" then assert.is_nil((name .. json.encode(value)):lower():find("bytes", 1, true)) end
     end
     assert.same({ 42, 1, "malloc" }, { asked.pid, asked.period, asked.functions[1] })
   end)
