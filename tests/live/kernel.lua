@@ -68,29 +68,43 @@ function M.numbers_of(line)
   return list
 end
 
+-- Milliseconds since 1970 of a window's begin and end.
+local function window_of(data)
+  local y, mo, d, hour, min, sec = data.startedAt:match("^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)")
+  local days = (os.time { year = y, month = mo, day = d, hour = 12 } - os.time { year = 1970, month = 1, day = 1, hour = 12 }) // 86400
+  local begin_ms = ((days * 24 + hour) * 60 + min) * 60000 + sec * 1000
+  hour, min, sec = data.duration:match("^(%d+):(%d+):([%d.]+)$")
+  return begin_ms, begin_ms + (hour * 60 + min) * 60000 + sec * 1000
+end
+
 -- A window within which the target does its work: the envelope, and what was done.
 function M.during(server, target, arguments)
   arguments.processId = target.pid
   local before = h.usage(server.pid).fds
-  local did, done_ms, ended_ms
+  local did, ended, began_ms, done_ms
   local results = h.together {
     function()
       local answer = M.call(server, arguments)
-      ended_ms = h.loop.now_ms()
+      ended = true
       return answer
     end,
     function()
-      h.wait_for("events of perf", h.START_MS, function() return ended_ms or h.usage(server.pid).fds >= before + M.EVENTS end)
-      if ended_ms then return true end -- an error, most likely
+      h.wait_for("events of perf", h.START_MS, function() return ended or h.usage(server.pid).fds >= before + M.EVENTS end)
+      if ended then return true end -- an error, most likely
       h.loop.sleep_ms(M.SETTLE_MS)
+      began_ms = h.loop.unix_ms()
       did = M.numbers_of(target:command("go", "^DONE"))
-      done_ms = h.loop.now_ms()
+      done_ms = h.loop.unix_ms()
       return true
     end,
   }
   local envelope = results[1]
   h.ok(not envelope.error, "no error: " .. h.json.encode(envelope.error or {}))
-  if not done_ms or done_ms > ended_ms - 100 then h.too_slow() end
+  if not done_ms then h.too_slow() end
+  local data
+  for _, one in pairs(envelope.data) do data = type(one) == "table" and one.startedAt and one or data end
+  local first_ms, last_ms = window_of(data)
+  if began_ms < first_ms or done_ms > last_ms then h.too_slow() end
   return envelope, did
 end
 
