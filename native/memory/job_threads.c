@@ -412,7 +412,7 @@ static int prepare(snap *s, dac_runtime *rt, err *e)
         s->native = true;
         return 0;
     }
-    job_progress(s->j, 0.03, "loading the runtime's library");
+    job_progress(s->j, 0.015, "loading the runtime's library");
     int rc = dac_open(s->t, job_text(s->j, "dacPath", NULL), &s->d, e);
     if (rc < 0) return rc;
     clr_names_init(&s->names, s->d);
