@@ -32,9 +32,9 @@ static void jit_names(slice text)
     naming__jit_free(j);
 }
 
-static bool dead(void *arg, int pid, uint64_t start)
+static bool dead(void *arg, const up_maker *m)
 {
-    (void)arg, (void)pid, (void)start;
+    (void)arg, (void)m;
     return false;
 }
 
