@@ -58,7 +58,7 @@ end
 --- Where a capture of the kernel looks: a process, with or without a diagnostics socket that can be used.
 ---@return CollectorSource?, table? err
 function M.kernel_source(ctx, args)
-  local found, err = process.for_kernel(ctx, args.processId)
+  local found, err = process.without_socket(ctx, args.processId)
   if not found then return nil, err end
   return { process = found }
 end

@@ -284,13 +284,14 @@ function M.resolve(_ctx, pid, options)
   return resolved
 end
 
---- The process that the kernel is asked about: as resolve, but a .NET process that is named and whose diagnostics socket cannot be used
---- will do, too (most programs of NativeAOT, DOTNET_EnableDiagnostics=0, another user's). Then it has no `record`, and `why_not`.
+--- The process that the kernel is asked about, or whose memory is read: as resolve, but a .NET process that is named and whose diagnostics
+--- socket cannot be used will do, too (most programs of NativeAOT, DOTNET_EnableDiagnostics=0, another user's, one that hangs or was
+--- stopped). Then it has no `record`, and `why_not`.
 ---@param ctx table
 ---@param pid integer?    nil or 0: the lone one
 ---@return TargetProcess?, table? err   as resolve
 ---@nodiscard
-function M.for_kernel(ctx, pid)
+function M.without_socket(ctx, pid)
   local resolved, err = M.resolve(ctx, pid)
   if resolved or err.kind ~= "EndpointUnavailable" or not pid or pid == 0 then return resolved, err end
   local stat, endpoint = proc.stat(pid), ipc.resolve(pid, M.PROBE_MS)

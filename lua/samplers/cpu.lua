@@ -185,7 +185,7 @@ end
 -- A process without a diagnostics socket can be sampled by the kernel all the same: most programs of NativeAOT, DOTNET_EnableDiagnostics=0.
 local function unreachable(ctx, args, err)
   if err.kind ~= "EndpointUnavailable" or args.cpuBackend == "EventPipe" then return nil, err end
-  local target = process.for_kernel(ctx, args.processId)
+  local target = process.without_socket(ctx, args.processId)
   if not target or not backend.is_os(target, args.cpuBackend) then return nil, err end
   return { process = target }
 end

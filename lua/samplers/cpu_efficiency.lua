@@ -150,7 +150,7 @@ local function next_steps(out, seconds)
 end
 
 local function run(ctx, args)
-  local target, err = process.for_kernel(ctx, args.processId)
+  local target, err = process.without_socket(ctx, args.processId)
   if not target then return nil, err end
   local read
   read, err = capture(ctx, target, args)

@@ -60,7 +60,7 @@ local function source_of(ctx, args)
     if not name then return nil, err end
     return { dump = store.path(name) }
   end
-  local target, err = process.resolve(ctx, args.processId)
+  local target, err = process.without_socket(ctx, args.processId)
   if not target then return nil, err end
   if target.endpoint and target.endpoint.runtime == "NativeAot" then
     return nil, errors.not_supported(("Process %d is compiled by NativeAOT: its code is in the file of the program, %s. Disassemble that.")

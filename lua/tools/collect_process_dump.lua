@@ -75,10 +75,24 @@ local function approval(ctx, target, args, plan)
   return preview(target, args, plan)
 end
 
+-- createdump is asked over the socket; what needs none tells most of what a dump would.
+local function silent(err, pid)
+  if err.kind ~= "EndpointUnavailable" or not pid or pid == 0 then return err end
+  local message = "%s Its runtime cannot be asked for a dump; gcore -o NAME %d on the host needs no socket."
+  return errors.new(err.kind, message:format(err.message, pid), {
+    detail = err.detail, process_id = pid, hints = {
+      hints.new("collect_thread_snapshot", "See where its threads stand: that needs no socket.", { processId = pid }, "high"),
+      hints.new("inspect_heap", "Walk its heap: that needs no socket.", { source = "live", processId = pid }),
+      hints.new("inspect_process", "Find what is in the way, with the fix.", { view = "preflight", processId = pid }),
+    },
+  })
+end
+
 local function resolve(ctx, args)
   local asked = ctx.state.dump
-  local target, err = process.resolve(ctx, asked and asked.pid or args.processId)
-  if not target then return nil, err end
+  local pid = asked and asked.pid or args.processId
+  local target, err = process.resolve(ctx, pid)
+  if not target then return nil, silent(err, pid) end
   if asked and tostring(target.start_time) ~= asked.start_time then
     return nil, errors.new("ProcessExited", ("Process %d, of which a dump was asked for, has ended, and another has its number."):format(
       target.pid), { process_id = target.pid })

@@ -152,10 +152,21 @@ local function of_file(ctx, args)
   return answer(artifact, args, nil)
 end
 
+-- Of a process whose socket does not answer, a walk still tells the heap.
+local function silent(err, pid)
+  if err.kind ~= "EndpointUnavailable" or not pid or pid == 0 then return err end
+  return errors.new(err.kind, err.message .. " source=live needs no socket, but ptrace.", {
+    detail = err.detail, process_id = pid, hints = {
+      hints.new("inspect_heap", "Walk the heap itself.", { source = "live", processId = pid }, "high"),
+      hints.new("inspect_process", "Find what is in the way, with the fix.", { view = "preflight", processId = pid }),
+    },
+  })
+end
+
 local function of_gcdump(ctx, args)
   if args.dumpFilePath then return of_file(ctx, args) end
   local target, err = process.resolve(ctx, args.processId)
-  if not target then return nil, err end
+  if not target then return nil, silent(err, args.processId) end
   err = gcdump.unfit(target)
   if err then return nil, err end
   local artifact
@@ -165,7 +176,7 @@ local function of_gcdump(ctx, args)
 end
 
 local function of_live(ctx, args)
-  local target, err = process.resolve(ctx, args.processId)
+  local target, err = process.without_socket(ctx, args.processId)
   if not target then return nil, err end
   if target.digest.runtime == "NativeAot" then
     return nil, errors.not_supported(("Process %d is NativeAOT: there is no library that knows its heap."):format(target.pid))

@@ -297,6 +297,28 @@ local function values(skip)
     ask(server, envelope.handle, "object", { address = address, includeSensitiveValues = true }).objectDetails.stringValue)
 end
 
+--- A walk takes ptrace, and no socket: of a process that has none, and of one that was stopped and stays so.
+local function without_a_socket(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local silent <close> = start("net10.0", "known", N, { DOTNET_EnableDiagnostics = "0" })
+  local stopped <close> = start("net10.0", "known", N)
+  exec({ "kill", "-STOP", tostring(stopped.pid) }, 10000)
+  for _, target in ipairs { silent, stopped } do
+    local envelope = inspect(server, { source = "live", processId = target.pid, topTypes = 200 })
+    h.eq(1000, by_name(envelope.data.topTypesByInstances)["Lunette.Target.Node"].instanceCount, "nodes")
+    local refused = h.ok(server:call("inspect_heap", { source = "gcdump", processId = target.pid }))
+    if refused.safetyApproval then
+      refused = h.ok(server:call("inspect_heap", { source = "gcdump", processId = target.pid,
+        _dotnetDiagnostics = { acknowledgement = refused.safetyApproval.requiredAcknowledgement } }))
+    end
+    h.eq({ "EndpointUnavailable", "live" }, { refused.error.kind, refused.hints[1].suggestedArguments.source }, refused.summary)
+  end
+  h.eq("T", require("lunette.proc").stat(stopped.pid).state, "it is stopped as before")
+  exec({ "kill", "-CONT", tostring(stopped.pid) }, 10000)
+end
+
 -- ---- a heap in motion -------------------------------------------------------------------------------------------------------------
 
 local function in_motion(runtime)
@@ -375,6 +397,7 @@ return {
   { "timers, async methods, contexts, finalizers and handles", odds },
   { "static fields of a context that can be unloaded", of_a_context },
   { "values are for those who may see them", values },
+  { "a process whose socket does not answer", without_a_socket },
   { "a heap in motion, .NET 10", in_motion("net10.0") },
   { "a heap in motion, .NET 9", in_motion("net9.0") },
   { "a heap in motion, .NET 8", in_motion("net8.0") },

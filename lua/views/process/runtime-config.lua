@@ -213,7 +213,7 @@ end
 
 --- inspect_process(view="runtime-config").
 function M.run(ctx, args)
-  local target, err = process.resolve(ctx, args.processId)
+  local target, err = process.without_socket(ctx, args.processId)
   if not target then return nil, err end
   local notes = { ENV_NOTE }
   local lines

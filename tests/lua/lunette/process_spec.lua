@@ -136,15 +136,15 @@ describe("lunette.process", function()
       fake.process { pid = 20 },
       fake.process { pid = 21, runtime = "NativeAot", state = "unreachable", cause = "diagnostics-disabled", message = "switched off" },
     }
-    assert.equal("App", process.for_kernel({}, 20).record.managedEntrypointAssemblyName)
-    local target = process.for_kernel({}, 21)
+    assert.equal("App", process.without_socket({}, 20).record.managedEntrypointAssemblyName)
+    local target = process.without_socket({}, 21)
     assert.same({ 21, "NativeAot", "EndpointUnavailable" }, { target.pid, target.digest.runtime, target.why_not.kind })
     assert.is_nil(target.record)
-    local _, err = process.for_kernel({}, 99)
+    local _, err = process.without_socket({}, 99)
     assert.equal("ProcessNotFound", err.kind)
     local native = fake.process { pid = 22 }
     native.runtime = nil
-    _, err = on({ native }).for_kernel({}, 22)
+    _, err = on({ native }).without_socket({}, 22)
     assert.equal("NotADotnetProcess", err.kind)
   end)
 

@@ -16,7 +16,7 @@ end
 
 -- The notes of a window that has such an info, or nil and the error with which it did not open.
 local function run(changes, fault)
-  local was, for_kernel, loaded = package.loaded["lunette.offcpu"], process.for_kernel, package.loaded["samplers.off_cpu"]
+  local was, without_socket, loaded = package.loaded["lunette.offcpu"], process.without_socket, package.loaded["samplers.off_cpu"]
   local result = {
     info = function() return info(changes) end, stacks = function() return {} end, threads = function() return {} end,
     close = function() end,
@@ -27,10 +27,10 @@ local function run(changes, fault)
       return setmetatable({ run = function() return true end, finish = function() return result end }, { __close = function() end })
     end,
   }
-  process.for_kernel = function() return { pid = 42, digest = { runtime = "NativeAot" } } end
+  process.without_socket = function() return { pid = 42, digest = { runtime = "NativeAot" } } end
   package.loaded["samplers.off_cpu"] = nil
   local _ <close> = setmetatable({}, { __close = function()
-    package.loaded["lunette.offcpu"], process.for_kernel, package.loaded["samplers.off_cpu"] = was, for_kernel, loaded
+    package.loaded["lunette.offcpu"], process.without_socket, package.loaded["samplers.off_cpu"] = was, without_socket, loaded
   end })
   local data, err = require("samplers.off_cpu").run({ progress = function() end }, { durationSeconds = 1, topN = 5, depth = "Detail" })
   if not data then return nil, err end
