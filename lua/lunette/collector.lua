@@ -121,14 +121,42 @@ local function ended_since(source, err)
     { detail = tostring(target.pid), hints = err.hints })
 end
 
--- A handle of a process that ended within the window has ended, too: nobody is sent to it.
-local function tell_of_end(artifact, handle, hints)
-  if not artifact.process_gone or not handles.ended_with_process(handle) then return hints end
+local function is_noted(notes, pattern)
+  for _, note in ipairs(notes) do
+    if type(note) == "string" and note:find(pattern) then return true end
+  end
+  return false
+end
+
+-- Nobody is sent to a process that ended within the window, nor to its handle where that has ended, too.
+local function tell_of_end(artifact, handle, hints, live)
+  local is_over = artifact.process_gone and handles.ended_with_process(handle)
+  local gone = live and (artifact.process_gone or is_noted(artifact.notes, "^ProcessEnded:")) and is_gone(live) and live.pid or nil
+  if not is_over and not gone then return hints end
   local others = {}
   for _, hint in ipairs(hints or {}) do
-    if (hint.suggestedArguments or {}).handle ~= handle.id then others[#others + 1] = hint end
+    local given = hint.suggestedArguments or {}
+    if not (is_over and given.handle == handle.id) and not (gone and given.processId == gone) then others[#others + 1] = hint end
   end
   return others
+end
+
+-- What a reader of the first sentence must know of the window: the note that says so, and its sentence.
+local SAID <const> = {
+  { "^TargetStopped:", "The process stands still (SIGSTOP, or a debugger holds it): nothing happens in it.", "stand" },
+  { "^ProcessEnded:", "The process ended within the window.", "ended" },
+  { "^StreamEnded:", "The event stream ended within the window.", "stream ended" },
+  { "^Incomplete: the recording", "The recording stops before its end: what came before is counted.", "stops before" },
+  { "^EventsLost:", "Events were lost: counts may be too low.", "lost" },
+}
+
+-- The summary, and what its notes have that it must not hide.
+local function whole(summary, notes)
+  if type(summary) ~= "string" then return nil end
+  for _, said in ipairs(SAID) do
+    if is_noted(notes, said[1]) and not summary:find(said[3], 1, true) then summary = summary .. " " .. said[2] end
+  end
+  return summary
 end
 
 local function run(declared, ctx, args)
@@ -161,13 +189,13 @@ local function run(declared, ctx, args)
   local payload
   payload, err = declared.inline(artifact, args, handle)
   if payload == nil then return nil, err end
-  local summary = optional(declared, "summary", artifact, source, args)
+  local summary = whole(optional(declared, "summary", artifact, source, args), artifact.notes)
   local own_hints = optional(declared, "hints", artifact, handle.id, pid, args)
   if not is_list(own_hints) then return misgiven(declared, "hints", "a list of hints") end
   return payload, {
-    summary = type(summary) == "string" and summary or nil, process = live, handle = handle, signals = signals,
+    summary = summary, process = live, handle = handle, signals = signals,
     hints = tell_of_end(artifact, handle, rules.hints(handle.kind,
-      { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid }, own_hints)),
+      { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid }, own_hints), live),
   }
 end
 
