@@ -101,8 +101,10 @@ describe("collect_events exceptions, recorded", function()
   end)
 
   it("says that a recording stops before its end", function()
-    local e = collect("crash").data.exceptions
+    local envelope = collect("crash")
+    local e = envelope.data.exceptions
     assert.equal(4, e.totalExceptions)
+    assert.matches("%. The recording stops before its end: what came before is counted%.$", envelope.summary)
     assert.matches("Incomplete", table.concat(e.notes, "\n"))
   end)
 
