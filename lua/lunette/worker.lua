@@ -5,6 +5,7 @@ local errors = require("lunette.errors")
 local json = require("lunette.json")
 local loop = require("lunette.loop")
 local memory = require("lunette.memory")
+local proc = require("lunette.proc")
 local progress = require("lunette.progress")
 
 local M = {}
@@ -36,8 +37,24 @@ end
 -- Damaged input is a fault of the file where a file was read.
 local DAMAGED <const> = { TruncatedInput = true, MalformedInput = true, InvalidArgument = true }
 
+-- What reading a process fails with when it ends meanwhile: whatever was looked at is not there, or is another's.
+local BY_AN_END <const> = {
+  TruncatedInput = true, MalformedInput = true, IoError = true, NotFound = true, PermissionDenied = true, ProcessNotFound = true,
+  UnsupportedRuntime = true, NotADotnetProcess = true, Internal = true,
+}
+
+local function has_ended(args)
+  local stat = proc.stat(args.pid)
+  return not stat or stat.state == "Z" or stat.state == "X" or args.startTicks and args.startTicks ~= "0"
+    and tostring(stat.start_time) ~= args.startTicks
+end
+
 local function explained(err, args)
   if args.dumpFilePath and DAMAGED[err.kind] then return errors.invalid("dumpFilePath", tostring(err.message) .. ".") end
+  if args.pid and BY_AN_END[err.kind] and has_ended(args) then
+    return errors.new("ProcessExited", ("Process %d ended while it was looked at."):format(args.pid),
+      { detail = tostring(err.message), process_id = args.pid })
+  end
   return err
 end
 

@@ -3,6 +3,8 @@
 local fs = require("lunette.fs")
 local loop = require("lunette.loop")
 local memory = require("lunette.memory")
+local proc = require("lunette.proc")
+local sys = require("lunette.sys")
 local worker = require("lunette.worker")
 
 local function run(args, options) return worker.json(nil, "selftest", args, options) end
@@ -23,6 +25,18 @@ describe("lunette.worker #unit", function()
     local _, err = run { how = "crash" }
     assert.equal("Internal", err.kind)
     assert.matches("crashed %(Aborted%) while it was being crash", err.message)
+  end)
+
+  it("says that the process ended, whatever its memory looked like then", function()
+    local stat = assert(proc.stat(sys.pid))
+    local own, gone = tostring(stat.start_time), "1" -- the number of a process is another's now
+    for how, kind in pairs { error = "NotFound", crash = "Internal" } do
+      local _, err = run { how = how, what = "a heap", pid = sys.pid, startTicks = own }
+      assert.equal(kind, err.kind)
+      _, err = run { how = how, what = "a heap", pid = sys.pid, startTicks = gone }
+      assert.same({ "ProcessExited", "Process " .. sys.pid .. " ended while it was looked at." }, { err.kind, err.message })
+      assert.matches(how == "error" and "nothing of \"a heap\"" or "crashed", err.detail)
+    end
   end)
 
   it("ends a worker that takes too long", function()
