@@ -350,6 +350,18 @@ local function without_socket(skip)
   end
 end
 
+--- Methods that are compiled within the window are asked for behind it: all have their names.
+local function compiled_within(skip)
+  need(skip, "net10.0", "sched_switch")
+  local server <close> = h.server()
+  local target <close> = h.target("net10.0", "fights", 10, { go = false })
+  local envelope, did = during(server, target, { kind = "off_cpu", durationSeconds = 4, topN = 100 })
+  local _, count, row = sum(ask(server, envelope, "topStacks", { topN = 100 }).stacks, "Monitor.Enter", "futex")
+  h.ok(count >= did.wait_n, ("waits for the monitor: %d of %d"):format(count, did.wait_n))
+  h.ok(h.json.encode(row.stack):find("Fights.Wait", 1, true), "who waits for it: " .. h.json.encode(row.stack))
+  for _, f in ipairs(row.stack) do h.ok(not f.method:find("^0x"), "every frame has a name: " .. h.json.encode(row.stack)) end
+end
+
 local FIRST <const>, SECOND <const> = { "net10.0", "net9.0" }, { "net8.0", "aot" }
 return {
   { "waits of known length, net10.0 and net9.0", at_once(FIRST, waits) },
@@ -364,5 +376,5 @@ return {
   { "every way to watch a function, faults and switches", h.side_by_side(ways, efficiency) },
   { "a batch of both", batch }, { "as nobody", nobody },
   { "a process that dies, without a diagnostics socket",
-    h.side_by_side(dying("off_cpu"), dying("native-alloc"), without_socket) },
+    h.side_by_side(dying("off_cpu"), dying("native-alloc"), without_socket, compiled_within) },
 }
