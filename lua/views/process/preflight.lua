@@ -27,9 +27,16 @@ local function check(id, title, status, reason, remediation, tools)
   }, ORDER)
 end
 
+local STANDS <const> = { T = true, t = true } -- states of /proc/PID/stat
+
 -- What the diagnostics client says of an endpoint that is not there or does not let us in.
 local function endpoint_check(id, title, pid, status)
   local endpoint, err = ipc.resolve(pid)
+  local stat = proc.stat(pid)
+  if endpoint and endpoint.state == "ok" and stat and STANDS[stat.state] then
+    local reason = ("process %d stands still (SIGSTOP, or a debugger holds it): its runtime answers when it goes on"):format(pid)
+    return check(id, title, "Blocked", reason, ("kill -CONT %d   # or detach the debugger"):format(pid), ALL_TOOLS)
+  end
   if endpoint and endpoint.state == "ok" then
     local reason = ("the diagnostics socket of process %d belongs to uid %d, as whom (or as root) we run"):format(pid, status.euid)
     return check(id, title, "Ok", reason, nil, ALL_TOOLS)

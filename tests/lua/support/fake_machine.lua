@@ -96,7 +96,7 @@ local function proc_of(self)
     stat = reader(self, "stat", function(p)
       return {
         pid = p.pid, start_time = p.start_time, threads = p.threads or 10, rss_bytes = p.rss, user_ticks = 100, system_ticks = 50,
-        minor_faults = p.minor_faults or 500, major_faults = p.major_faults or 5,
+        minor_faults = p.minor_faults or 500, major_faults = p.major_faults or 5, state = p.run_state or "S",
       }
     end),
     status = reader(self, "status", function(p) return { uid = p.uid, euid = p.uid, rss_bytes = p.rss, threads = p.threads or 10 } end),

@@ -53,6 +53,17 @@ describe("views.process.preflight", function()
     assert.equal("Degraded", by_id["socket-uid"].status)
   end)
 
+  it("blocks a process that stands still, which answers nothing, and says how it goes on", function()
+    for _, state in ipairs { "T", "t" } do
+      local report, by_id = preflight({ processes = { fake.process { pid = 42, run_state = state } } }, 42)
+      assert.same({ "Blocked", "Blocked" }, { by_id["socket-uid"].status, report.overall })
+      assert.matches("process 42 stands still", by_id["socket-uid"].reason, 1, true)
+      assert.matches("^kill %-CONT 42", by_id["socket-uid"].remediation)
+      machine:close()
+    end
+    preflight {}
+  end)
+
   it("has the five checks with the tools that each one blocks", function()
     local _, by_id = preflight {}
     assert.same({ "all tools" }, { table.unpack(by_id["socket-uid"].affectedTools) })
