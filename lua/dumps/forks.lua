@@ -32,7 +32,7 @@ function M.end_left(pid, since)
   for _, one in ipairs(program and proc.pids() or {}) do
     local stat = proc.stat(one)
     if stat and is_left(stat, pid, since, program) then
-      local ended, err = proc.kill(one, stat.start_time)
+      local ended, err = proc.signal(one, stat.start_time, "KILL")
       if ended then n = n + 1 end
       log[err and "warning" or "info"]("dumps", err and "a fork that a dump left cannot be ended" or "a fork that a dump left was ended",
         { pid = pid, fork = one, error = err and tostring(err) or nil })

@@ -14,8 +14,10 @@ local log = require("lunette.log")
 local loop = require("lunette.loop")
 local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
+local standing = require("dumps.standing")
 local store = require("artifacts.store")
 local text = require("lunette.text")
+local whole = require("dumps.whole")
 
 local M = {}
 
@@ -169,6 +171,18 @@ local function take(job, stage, part, plan)
   return file, report and plan.path .. REPORT or nil
 end
 
+-- The runtime's answer; what it may leave behind is looked after.
+local function ask(pid, what)
+  local single, stood = able.is_single_file(pid), standing.stands(pid) ~= nil
+  local since = single and forks.now()
+  local watch = not stood and loop.spawn(standing.watch, pid)
+  local form, err = ipc.dump(pid, what)
+  if watch then watch:cancel("the runtime has answered") end
+  if not form and not stood then standing.release(pid) end
+  if single then forks.end_left(pid, since) end
+  return form, err
+end
+
 -- The part of the work that goes on when the caller is gone: it owns the stage.
 local function work(job, permit, stage, plan, crash_report)
   local held <close> = permit -- luacheck: ignore 211
@@ -177,14 +191,20 @@ local function work(job, permit, stage, plan, crash_report)
   stage:own(part)
   stage:own(part .. REPORT)
   local inside = (stage.path .. "/" .. part):gsub("%%", "%%%%") -- createdump expands %p and the like
-  local single = able.is_single_file(job.target.pid)
-  local since = single and forks.now()
-  local form, err = ipc.dump(job.target.pid, { path = inside, type = TYPES[plan.type], crash_report = crash_report })
-  if single then forks.end_left(job.target.pid, since) end
+  local form, err = ask(job.target.pid, { path = inside, type = TYPES[plan.type], crash_report = crash_report })
   if job.abandoned then return nil end
   if not form then return nil, failed(err, job.target, plan) end
   local file, report = take(job, stage, part, plan)
-  if not file then return nil, report end
+  if file and not whole.is_whole(plan.path) then
+    unwanted(plan)
+    file, report = nil, errors.new("EndpointUnavailable", ("The program that wrote the dump of process %d ended before it was done; "
+      .. "nothing of it is kept. It may have been killed, for its memory for example: ask again, or for a smaller type."):format(job.target.pid),
+      { detail = "DumpFailed" })
+  end
+  if not file then
+    standing.release(job.target.pid) -- the runtime says yes when createdump was killed
+    return nil, report
+  end
   if job.abandoned then
     unwanted(plan)
     return nil

@@ -33,13 +33,14 @@ function Watch:close() end
 ---@nodiscard
 function proc.watch(pid) end
 
---- SIGKILL for the process of this id that began at start_time (of stat), and for no other that has its id by now. Whether it was there.
+--- A signal for the process of this id that began at start_time (of stat), and for no other that has its id by now. Whether it was there.
 ---@param pid integer
 ---@param start_time integer
+---@param name "KILL"|"CONT"
 ---@return boolean?
 ---@return LunetteErr? err
 ---@nodiscard
-function proc.kill(pid, start_time) end
+function proc.signal(pid, start_time, name) end
 
 ---@class LunetteProcStat
 ---@field pid integer

@@ -34,19 +34,21 @@ int kn_watch_open(int pid, err *e)
     return err_sys(e, kind, sys, "process %d cannot be watched", pid);
 }
 
-int kn_kill(int pid, uint64_t start_time, err *e)
+int kn_signal(int pid, uint64_t start_time, int signo, err *e)
 {
     kn_stat s;
     int fd = pidfd_open(pid, 0), sys = errno, rc = 0;
     if (fd < 0 && (sys == ESRCH || sys == EINVAL)) return 0;
     if (fd < 0)
-        return err_sys(e, sys == ENOSYS ? ERR_NOT_SUPPORTED : ERR_IO, sys, "process %d cannot be held to end it", pid);
+        return err_sys(e, sys == ENOSYS ? ERR_NOT_SUPPORTED : ERR_IO, sys, "process %d cannot be held to signal it",
+                       pid);
     /* The descriptor holds one process: what its id has now is that one, while it lives. */
     if (kn_stat_of("", pid, &s, NULL) >= 0 && s.start_time == start_time) {
-        rc = pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0 ? 1 : 0;
+        rc = pidfd_send_signal(fd, signo, NULL, 0) == 0 ? 1 : 0;
         sys = errno;
         if (rc == 0 && sys != ESRCH)
-            rc = err_sys(e, sys == EPERM ? ERR_PERMISSION_DENIED : ERR_IO, sys, "process %d cannot be ended", pid);
+            rc = err_sys(e, sys == EPERM ? ERR_PERMISSION_DENIED : ERR_IO, sys, "process %d cannot be sent signal %d",
+                         pid, signo);
     }
     close(fd);
     return rc;

@@ -201,9 +201,9 @@ int kn_watch_open(int pid, err *e);
 /* False: it runs. True: it ended, *out says how. Unknown becomes known at times when asked again: a zombie hides its
  * status from strangers, and from Linux 6.15 on it can be had once the parent has taken note. Never blocks. */
 bool kn_watch_ended(int fd, int pid, kn_exit *out);
-/* Kills (SIGKILL) the process that has this id and began at start_time (of kn_stat), and no other that has its id by
- * now. 1: it was sent; 0: there is no such process any more; ERR_PERMISSION_DENIED, ERR_NOT_SUPPORTED, ERR_IO. */
-int kn_kill(int pid, uint64_t start_time, err *e);
+/* Sends a signal to the process that has this id and began at start_time (of kn_stat), and to no other that has its id
+ * by now. 1: it was sent; 0: there is no such process any more; ERR_PERMISSION_DENIED, ERR_NOT_SUPPORTED, ERR_IO. */
+int kn_signal(int pid, uint64_t start_time, int signo, err *e);
 /* A wait status (man wait(2)) in its parts. */
 void kn_exit_of_status(int status, kn_exit *out);
 /* The wait status in /proc/PID/stat of a zombie; false for a process that is none, or a text that is no stat. */

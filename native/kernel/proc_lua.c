@@ -2,6 +2,7 @@
 /* proc_lua.c: the Lua face `lunette.proc` (docs/native-api-proc.md). What a target's memory lock can hold up runs on a
  * worker thread while the task waits; outside a task it runs at once. Absent values are left out of the tables, never
  * zero. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -245,11 +246,14 @@ static int l_stat(lua_State *L)
     return 1;
 }
 
-/* proc.kill(pid, start_time) -> whether it was there; or nil, err */
-static int l_kill(lua_State *L)
+/* proc.signal(pid, start_time, "KILL"|"CONT") -> whether it was there; or nil, err */
+static int l_signal(lua_State *L)
 {
+    static const char *const names[] = {"KILL", "CONT", NULL};
+    static const int numbers[] = {SIGKILL, SIGCONT};
     err e = {0};
-    int rc = kn_kill(check_pid(L, 1), (uint64_t)luaL_checkinteger(L, 2), &e);
+    int rc =
+        kn_signal(check_pid(L, 1), (uint64_t)luaL_checkinteger(L, 2), numbers[luaL_checkoption(L, 3, NULL, names)], &e);
     if (rc < 0) return host_push_err(L, &e);
     lua_pushboolean(L, rc);
     return 1;
@@ -446,7 +450,7 @@ static const luaL_Reg functions[] = {{"at", l_at},
                                      {"pids", l_pids},
                                      {"stat", l_stat},
                                      {"watch", l_watch},
-                                     {"kill", l_kill},
+                                     {"signal", l_signal},
                                      {"status", l_status},
                                      {"cmdline", l_cmdline},
                                      {"environ", l_environ},

@@ -158,7 +158,8 @@ local function dump_ended(server, target, moment, fn)
     confirm = true }) end)
   h.wait_for("the dump to be " .. moment.name, h.START_MS, function() return moment.is(target) or asked:done() end)
   fn()
-  return h.ok(asked:await(h.START_MS), "an answer")
+  local envelope, err = asked:await(4 * h.START_MS)
+  return h.ok(envelope, "an answer: " .. tostring(err))
 end
 
 local function part_of(root)

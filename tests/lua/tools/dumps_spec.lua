@@ -19,9 +19,16 @@ local proc = require("lunette.proc")
 local process = require("lunette.process")
 local reaper = require("artifacts.reaper")
 local recordings = require("lunette.recordings")
+local standing = require("dumps.standing")
 local store = require("artifacts.store")
 local sys = require("lunette.sys")
 local write = require("dumps.write")
+
+-- A core file of one segment that holds a text, of which so many bytes are missing.
+local function core(text, missing)
+  local header = "\x7fELF" .. ("\0"):rep(12) .. ("<I2I2I4I8I8I8I4I2I2I2I2I2I2"):pack(4, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+  return header .. ("<I4I4I8I8I8I8I8I8"):pack(1, 4, 120, 0, 0, #text + (missing or 0), #text, 1) .. text
+end
 
 local BYTES <const> = { scopes = { "root", "module-bytes-read", "delete-artifact" } }
 
@@ -41,7 +48,8 @@ describe("dumps #unit", function()
     root = os.tmpname() .. ".d"
     assert(fs.mkdirs(root))
     real = { root = recordings.root, store = store.root, dump = ipc.dump, resolve = process.resolve, free = artifacts.free,
-      is_single_file = able.is_single_file }
+      is_single_file = able.is_single_file, tick_ms = standing.TICK_MS }
+    standing.TICK_MS = 2
     able.is_single_file = function() return false end -- the made-up runtime is not mapped here
     recordings.root = function() return root end
     store.root = recordings.root
@@ -56,7 +64,7 @@ describe("dumps #unit", function()
     end
     ipc.dump = function(pid, what)
       asked[#asked + 1] = { pid = pid, type = what.type, path = what.path, crash_report = what.crash_report }
-      assert(fs.write_private(what.path, "\x7fELF of " .. pid))
+      assert(fs.write_private(what.path, core("of " .. pid)))
       if what.crash_report then assert(fs.write_private(what.path .. ".crashreport.json", "{}")) end
       return 3
     end
@@ -64,7 +72,7 @@ describe("dumps #unit", function()
 
   after_each(function()
     recordings.root, store.root, ipc.dump, process.resolve, artifacts.free = real.root, real.store, real.dump, real.resolve, real.free
-    able.is_single_file = real.is_single_file
+    able.is_single_file, standing.TICK_MS = real.is_single_file, real.tick_ms
     run("rm", "-rf", root)
   end)
 
@@ -136,6 +144,18 @@ describe("dumps #unit", function()
     assert.equal("dump_pid5_Mini_20251130T202000Z.dmp", first)
     assert(fs.write_private(root .. "/" .. first, "x"))
     assert.equal("dump_pid5_Mini_20251130T202000Z-2.dmp", write.name_of("", 5, "Mini", at))
+  end)
+
+  it("keeps no dump of which a part is missing, though the runtime says yes", function()
+    for _, cut in ipairs { core("of 1", 1), core("of 1"):sub(1, 100), core("of 1"):sub(1, 10), "", ("x"):rep(200) } do
+      ipc.dump = function(_, what)
+        assert(fs.write_private(what.path, cut))
+        return 3
+      end
+      local envelope = call { dumpType = "Full", confirm = true }
+      assert.same({ "EndpointUnavailable", "DumpFailed" }, { envelope.error and envelope.error.kind, envelope.error.detail })
+      assert.same({}, files_below(root))
+    end
   end)
 
   it("asks a single-file program that has its runtime inside for nothing but a full dump", function()

@@ -134,19 +134,19 @@ static void a_wait_status_is_split(void **state)
     assert_int_equal(x.signal, 0);
 }
 
-static void only_the_process_that_began_then_is_killed(void **state)
+static void only_the_process_that_began_then_is_signalled(void **state)
 {
     (void)state;
     kn_stat s;
     int status = 0;
     pid_t child = child_that(-1, 0);
     assert_int_equal(kn_stat_of("", child, &s, NULL), 0);
-    assert_int_equal(kn_kill(child, s.start_time + 1, NULL), 0);
+    assert_int_equal(kn_signal(child, s.start_time + 1, SIGKILL, NULL), 0);
     assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
-    assert_int_equal(kn_kill(child, s.start_time, NULL), 1);
+    assert_int_equal(kn_signal(child, s.start_time, SIGKILL, NULL), 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WTERMSIG(status), SIGKILL);
-    assert_int_equal(kn_kill(child, s.start_time, NULL), 0);
+    assert_int_equal(kn_signal(child, s.start_time, SIGKILL, NULL), 0);
 }
 
 int main(void)
@@ -158,7 +158,7 @@ int main(void)
         cmocka_unit_test(a_process_that_is_not_there_cannot_be_watched),
         cmocka_unit_test(only_a_zombies_stat_has_a_status),
         cmocka_unit_test(a_wait_status_is_split),
-        cmocka_unit_test(only_the_process_that_began_then_is_killed),
+        cmocka_unit_test(only_the_process_that_began_then_is_signalled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
