@@ -197,9 +197,9 @@ local function work(job, permit, stage, plan, crash_report)
   local file, report = take(job, stage, part, plan)
   if file and not whole.is_whole(plan.path) then
     unwanted(plan)
-    file, report = nil, errors.new("EndpointUnavailable", ("The program that wrote the dump of process %d ended before it was done; "
-      .. "nothing of it is kept. It may have been killed, for its memory for example: ask again, or for a smaller type."):format(job.target.pid),
-      { detail = "DumpFailed" })
+    local said = ("The program that wrote the dump of process %d ended before it was done; nothing of it is kept. It may have been killed, "
+      .. "for its memory for example: ask again, or for a smaller type."):format(job.target.pid)
+    file, report = nil, errors.new("EndpointUnavailable", said, { detail = "DumpFailed" })
   end
   if not file then
     standing.release(job.target.pid) -- the runtime says yes when createdump was killed
