@@ -297,6 +297,42 @@ local function fault_of(operation, message)
   return err
 end
 
+-- What is wrong with an element of a list of extras; nil: nothing.
+local ELEMENTS <const> = {
+  hints = function(hint)
+    if type(hint) ~= "table" or type(hint.nextTool) ~= "string" or type(hint.reason) ~= "string" then
+      return "is no hint: make it with hints.new(tool, reason, arguments) of lunette.hints"
+    end
+  end,
+  signals = function(one)
+    if type(one) ~= "table" or type(one.signal) ~= "string" or type(one.summary) ~= "string" or type(one.salience) ~= "number" then
+      return "is no signal: { signal = name, summary = text, salience = 0..1, buckets = list }"
+    end
+  end,
+}
+
+-- What is wrong with the second result of a script; nil: nothing.
+local function fault_of_extras(extras)
+  if type(extras) ~= "table" then return "the second result must be a table, not a " .. type(extras) end
+  if extras.summary ~= nil and type(extras.summary) ~= "string" then
+    return "the summary must be a text, not a " .. type(extras.summary)
+  end
+  for name, wrong in pairs(ELEMENTS) do
+    local list = extras[name]
+    if list ~= nil and type(list) ~= "table" then return ("%s must be a list, not a %s"):format(name, type(list)) end
+    for i, element in ipairs(list or {}) do
+      local why = wrong(element)
+      if why then return ("%s[%d] %s"):format(name, i, why) end
+    end
+  end
+  local handle, process = extras.handle, extras.process
+  if handle ~= nil and (type(handle) ~= "table" or type(handle.id) ~= "string" or not handle.expires_unix_ms) then
+    return "handle must be what lunette.handles or the result of a call gave"
+  elseif process ~= nil and (type(process) ~= "table" or math.type(process.pid) ~= "integer") then
+    return "process must be what process.resolve of lunette.process gave"
+  end
+end
+
 -- Runs a branch: data, extras; or nil, err. A bug in the script is an err that names script and line.
 local function perform(tool, ctx, branch, bound, call)
   local _ <close> = handles.hold()
@@ -308,11 +344,8 @@ local function perform(tool, ctx, branch, bound, call)
     return nil, fault_of(operation, data.message)
   end
   if data == nil then return nil, guard.explain(operation, extras or "no result and no reason") end
-  if extras ~= nil and type(extras) ~= "table" then
-    return nil, fault_of(operation, "the second result must be a table, not a " .. type(extras))
-  elseif extras and extras.summary ~= nil and type(extras.summary) ~= "string" then
-    return nil, fault_of(operation, "the summary must be a text, not a " .. type(extras.summary))
-  end
+  local wrong = extras ~= nil and fault_of_extras(extras)
+  if wrong then return nil, fault_of(operation, wrong) end
   return data, extras or {}
 end
 

@@ -231,8 +231,13 @@ describe("power of site scripts #unit", function()
     local odd = {
       ["return print"] = "cannot encode data", ["return {}, 5"] = "the second result must be a table, not a number",
       ["return {}, { summary = print }"] = "the summary must be a text, not a function",
-      ["return {}, { hints = { 1 } }"] = "what its script gave cannot be used",
-      ["return {}, { process = 7 }"] = "what its script gave cannot be used",
+      ["return {}, { hints = 'x' }"] = "hints must be a list, not a string",
+      ["return {}, { hints = { { tool = 'x' } } }"] = "hints[1] is no hint: make it with hints.new",
+      ["return {}, { signals = { 5 } }"] = "signals[1] is no signal: {",
+      ["return {}, { handle = { id = 'x' } }"] = "handle must be what lunette.handles",
+      ["return {}, { process = { pid = 'x' } }"] = "process must be what process.resolve",
+      ["return {}, { hints = { 1 } }"] = "hints[1] is no hint",
+      ["return {}, { process = 7 }"] = "process must be what process.resolve",
       ["local t = {} t.t = t return t"] = "failed: ", ["return { [1.5] = print }"] = "cannot",
     }
     for body, says in pairs(odd) do
