@@ -85,6 +85,7 @@ end
 
 -- createdump's failure in the words of the contract.
 local function failed(err, target, plan)
+  if err.detail == "InsufficientDiskSpace" then return filled_up(plan) end
   if err.kind ~= "IoError" and err.kind ~= "NotSupported" then return err end
   local said = tostring(err.message)
   if said:find("No space left", 1, true) or said:find("quota exceeded", 1, true) then return filled_up(plan) end

@@ -284,6 +284,11 @@ function M.resolve(_ctx, pid, options)
   return resolved
 end
 
+--- Whether we may read the memory of a process, as far as its files below /proc tell: then what needs no socket helps where there is none.
+---@param pid integer?
+---@return boolean
+function M.can_read(pid) return pid ~= nil and pid ~= 0 and proc.environ(pid) ~= nil end
+
 --- The process that the kernel is asked about, or whose memory is read: as resolve, but a .NET process that is named and whose diagnostics
 --- socket cannot be used will do, too (most programs of NativeAOT, DOTNET_EnableDiagnostics=0, another user's, one that hangs or was
 --- stopped). Then it has no `record`, and `why_not`.

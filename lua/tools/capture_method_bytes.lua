@@ -99,7 +99,9 @@ local function write_regions(seen, args, folder, method)
     local ok, err = artifacts.write(store.root(), below, unhex(region.hex or ""))
     if not ok and err.kind == "InvalidArtifactPath" then return nil, store.about(err, "outputDirectory") end
     if not ok then
-      return nil, errors.new("PermissionDenied", ("The code cannot be written to %s: %s."):format(path, tostring(err)), { hints = {} })
+      local why = err.hint and err.hint ~= "" and ("%s; %s"):format(err.message, err.hint) or tostring(err.message)
+      return nil, errors.new(err.kind == "Conflict" and "Conflict" or "PermissionDenied", ("The code cannot be written to %s: %s."):format(
+        path, why), { detail = err.detail, hints = {} })
     end
     list[i] = setmetatable({
       filePath = path, size = region.size, baseAddress = region.start, architecture = ARCHITECTURE, region = region.region,

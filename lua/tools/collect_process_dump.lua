@@ -77,7 +77,7 @@ end
 
 -- createdump is asked over the socket; what needs none tells most of what a dump would.
 local function silent(err, pid)
-  if err.kind ~= "EndpointUnavailable" or not pid or pid == 0 then return err end
+  if err.kind ~= "EndpointUnavailable" or not process.can_read(pid) then return err end
   local message = "%s Its runtime cannot be asked for a dump; gcore -o NAME %d on the host needs no socket."
   return errors.new(err.kind, message:format(err.message, pid), {
     detail = err.detail, process_id = pid, hints = {

@@ -154,7 +154,7 @@ end
 
 -- Of a process whose socket does not answer, a walk still tells the heap.
 local function silent(err, pid)
-  if err.kind ~= "EndpointUnavailable" or not pid or pid == 0 then return err end
+  if err.kind ~= "EndpointUnavailable" or not process.can_read(pid) then return err end
   return errors.new(err.kind, err.message .. " source=live needs no socket, but ptrace.", {
     detail = err.detail, process_id = pid, hints = {
       hints.new("inspect_heap", "Walk the heap itself.", { source = "live", processId = pid }, "high"),

@@ -33,11 +33,11 @@ static int failed(err *e, int sys, const char *what, const char *path)
     case ENOENT: return missing(e, path);
     case ELOOP:
     case ENOTDIR: return refuse(e, path, "the path goes through a link, or through something that is no folder");
-    case EACCES:
-    case EPERM:
-    case EROFS: return err_sys(e, ERR_PERMISSION_DENIED, sys, "cannot %s %s", what, path);
-    default: return err_sys(e, ERR_IO, sys, "cannot %s %s", what, path);
+    default: break;
     }
+    char text[PATH_MAX];
+    snprintf(text, sizeof text, "cannot %s %s", what, path);
+    return err_unwritten(e, sys, text);
 }
 
 /* mkdir -p with 0700. 0, or an errno. */
@@ -62,7 +62,11 @@ int art_root(const char *root, err *e)
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         int sys = make_all(root);
-        if (sys) return err_sys(e, ERR_PERMISSION_DENIED, sys, "the artifact root %s cannot be made", root);
+        if (sys) {
+            int made = err_sys(e, ERR_PERMISSION_DENIED, sys, "the artifact root %s cannot be made", root);
+            err_hint(e, "set MCP_ARTIFACT_ROOT to a folder that can be written to");
+            return made;
+        }
         fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     if (fd >= 0) return fd;

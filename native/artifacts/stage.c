@@ -273,7 +273,7 @@ static int copy_bytes(int from, int to, err *e)
         for (ssize_t at = 0, put; rc == 0 && at < got; at += put) {
             put = write(to, p + at, (size_t)(got - at));
             if (put < 0 && errno == EINTR) put = 0;
-            if (put < 0) rc = err_sys(e, ERR_IO, errno, "the file cannot be copied below the artifact root");
+            if (put < 0) rc = err_unwritten(e, errno, "the file cannot be copied below the artifact root");
         }
     }
     free(p);
@@ -292,9 +292,9 @@ static int copy_file(int from, int dest, const char *to, err *e)
 {
     int fd = openat(dest, to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 && errno == EEXIST) return taken(e, to);
-    if (fd < 0) return err_sys(e, ERR_IO, errno, "the file cannot be made below the artifact root");
+    if (fd < 0) return err_unwritten(e, errno, "the file cannot be made below the artifact root");
     int rc = copy_bytes(from, fd, e);
-    if (close(fd) != 0 && rc == 0) rc = err_sys(e, ERR_IO, errno, "the file cannot be copied below the artifact root");
+    if (close(fd) != 0 && rc == 0) rc = err_unwritten(e, errno, "the file cannot be copied below the artifact root");
     if (rc < 0) unlinkat(dest, to, 0);
     return rc;
 }

@@ -2,6 +2,7 @@
 /* err.c: filling in the error record. Every text in it is cut between characters and is valid UTF-8. */
 #include "base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,26 @@ int err_sys(err *e, err_kind kind, int sys, const char *fmt, ...)
         utf8__copy_into(e->message, sizeof e->message, joined);
     }
     return -(int)kind;
+}
+
+int err_unwritten(err *e, int sys, const char *what)
+{
+    switch (sys) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        (void)err_sys(e, ERR_PERMISSION_DENIED, sys, "%s", what);
+        err_hint(e, "set MCP_ARTIFACT_ROOT to a folder that can be written to");
+        return -ERR_PERMISSION_DENIED;
+    case ENOSPC:
+    case EDQUOT:
+        (void)err_sys(e, ERR_CONFLICT, sys, "%s", what);
+        err_detail(e, "InsufficientDiskSpace");
+        err_hint(e, "make room, or set MCP_ARTIFACT_ROOT to a larger file system");
+        return -ERR_CONFLICT;
+    case EEXIST: return err_sys(e, ERR_CONFLICT, sys, "%s", what);
+    default: return err_sys(e, ERR_IO, sys, "%s", what);
+    }
 }
 
 void err_where(err *e, const char *fmt, ...)

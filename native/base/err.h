@@ -69,6 +69,9 @@ int err_set(err *e, err_kind kind, const char *fmt, ...) __attribute__((format(p
 int err_at(err *e, err_kind kind, int64_t offset, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* As err_set, with ": strerror(sys)" appended. */
 int err_sys(err *e, err_kind kind, int sys, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* As err_sys, of a file below the artifact root that could not be made or written: the kind is by the errno (no right
+ * to: PERMISSION_DENIED; no room, or one is there: CONFLICT; else IO), and the hint says what helps. */
+int err_unwritten(err *e, int sys, const char *what);
 /* Adds where it happened, as "where: message". No-op on an unset record. */
 void err_where(err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Sets what to do next, or the detail; the first one wins. No-op on an unset record. */

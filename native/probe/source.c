@@ -176,11 +176,7 @@ static int open_save(source *s, const char *path, err *e)
     if (!path) return 0;
     s->save_fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->save_fd >= 0) return 0;
-    int rc = err_sys(e,
-                     errno == EACCES || errno == EPERM ? ERR_PERMISSION_DENIED
-                     : errno == EEXIST                 ? ERR_CONFLICT
-                                                       : ERR_IO,
-                     errno, "cannot make the file for the stream");
+    int rc = err_unwritten(e, errno, "cannot make the file for the stream");
     err_detail(e, "%s", path);
     return rc;
 }

@@ -131,6 +131,11 @@ describe("lunette.process", function()
     assert.equal("ProcessNotFound", err.kind)
   end)
 
+  it("knows whose memory we may read", function()
+    local process = on { fake.process { pid = 20, environ = { "A=1" } } }
+    assert.same({ true, false, false, false }, { process.can_read(20), process.can_read(nil), process.can_read(0), process.can_read(99) })
+  end)
+
   it("gives the kernel's samplers a .NET process without a socket that can be used, with why, and no other", function()
     local process = on {
       fake.process { pid = 20 },

@@ -149,12 +149,40 @@ static void a_bug_is_caught_where_it_is(void **state)
 #endif
 }
 
+static void a_file_that_cannot_be_written_names_the_cure(void **state)
+{
+    (void)state;
+    static const struct {
+        int sys;
+        err_kind kind;
+        const char *hint, *detail;
+    } cases[] = {
+        {EROFS, ERR_PERMISSION_DENIED, "folder that can be written to", ""},
+        {EACCES, ERR_PERMISSION_DENIED, "folder that can be written to", ""},
+        {ENOSPC, ERR_CONFLICT, "make room", "InsufficientDiskSpace"},
+        {EDQUOT, ERR_CONFLICT, "make room", "InsufficientDiskSpace"},
+        {EEXIST, ERR_CONFLICT, "", ""},
+        {EIO, ERR_IO, "", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        err e = {0};
+        assert_int_equal(err_unwritten(&e, cases[i].sys, "cannot write it"), -(int)cases[i].kind);
+        assert_non_null(strstr(e.message, "cannot write it: "));
+        assert_non_null(strstr(e.hint, cases[i].hint));
+        assert_string_equal(e.detail, cases[i].detail);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_failure_wins),          cmocka_unit_test(each_setter_fills_its_part),
-        cmocka_unit_test(an_unset_record_takes_no_extras), cmocka_unit_test(long_text_is_cut_between_characters),
-        cmocka_unit_test(foreign_bytes_become_valid_text), cmocka_unit_test(every_kind_has_a_name_of_its_own),
+        cmocka_unit_test(a_file_that_cannot_be_written_names_the_cure),
+        cmocka_unit_test(the_first_failure_wins),
+        cmocka_unit_test(each_setter_fills_its_part),
+        cmocka_unit_test(an_unset_record_takes_no_extras),
+        cmocka_unit_test(long_text_is_cut_between_characters),
+        cmocka_unit_test(foreign_bytes_become_valid_text),
+        cmocka_unit_test(every_kind_has_a_name_of_its_own),
         cmocka_unit_test(a_bug_is_caught_where_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
