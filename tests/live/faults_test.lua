@@ -40,7 +40,9 @@ local function killed_in_the_middle(skip)
   end)
   h.eq(nil, envelope.error, "no error")
   h.ok(envelope.summary:find("The process ended within the window.", 1, true), "the summary: " .. envelope.summary)
-  for _, hint in ipairs(envelope.hints) do h.eq(nil, hint.suggestedArguments.processId, "a hint to a process that ended: " .. hint.nextTool) end
+  for _, hint in ipairs(envelope.hints) do
+    h.eq(nil, hint.suggestedArguments.processId, "a hint to a process that ended: " .. hint.nextTool)
+  end
   h.ok(notes_of(envelope):find("ProcessEnded", 1, true), "a note that the process ended, got: " .. notes_of(envelope))
   h.ok(#envelope.data.counters.counters > 5, "what came before is kept")
   h.settled(server, before)

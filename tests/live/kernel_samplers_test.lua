@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- off_cpu, native-alloc, native-lock-contention and cpu-efficiency of real processes: waits, allocations, mutexes, faults and switches of
 -- known amounts on every runtime, what `perf` counts beside them, who may not, and what is left behind: nothing.
+local fs = require("lunette.fs")
 local h = require("harness")
 local k = require("kernel")
 
@@ -48,17 +49,18 @@ local function beside_perf(skip)
   if not version or version.code ~= 0 then skip("no perf program") end
   local server <close> = h.server()
   local target <close> = start("net10.0", "pingpong", 3000)
-  local theirs
-  local results = h.together {
-    function() return { during(server, target, { kind = "off_cpu", durationSeconds = 5 }) } end,
-    function()
-      local done = h.loop.exec { argv = { "perf", "stat", "-x,", "-e", "context-switches", "-p", tostring(target.pid), "--", "sleep", "7" },
-        timeout_ms = 60000 }
-      theirs = tonumber(done.stderr:match("(%d+),,context%-switches"))
-      return true
-    end,
-  }
-  local data, did = results[1][1].data.offCpu, results[1][2]
+  -- perf counts from when its command runs until that sees the file "off".
+  local dir = h.scratch()
+  local command = ("cd %s; touch on; while [ -e %s/on ] && [ ! -e off ]; do sleep 0.05; done"):format(dir, dir)
+  local perf = h.loop.spawn(function()
+    return h.loop.exec { argv = { "perf", "stat", "-x,", "-e", "context-switches", "-p", tostring(target.pid), "--", "sh", "-c", command },
+      timeout_ms = 60000 }
+  end)
+  h.wait_for("perf to count", h.START_MS, function() return fs.stat(dir .. "/on") end)
+  local envelope, did = during(server, target, { kind = "off_cpu", durationSeconds = 5 })
+  assert(fs.write_private(dir .. "/off", ""))
+  local theirs = tonumber(perf:await(60000).stderr:match("(%d+),,context%-switches"))
+  local data = envelope.data.offCpu
   h.ok(theirs, "perf counts")
   h.ok(data.schedSwitches >= 2 * did.rounds * 0.5, "switches of a game of ping-pong: " .. data.schedSwitches)
   h.near(theirs, 0.02 * theirs + 200, data.schedSwitches, "switches by perf")
