@@ -127,7 +127,7 @@ local function kernel_notes(stats, notes)
     notes[#notes + 1] = "UserOnly: the kernel's part was refused (kernel.perf_event_paranoid is above 1, and CAP_PERFMON is missing): time "
       .. "in system calls is not seen. sudo sysctl kernel.perf_event_paranoid=1, or Docker: --cap-add PERFMON."
   elseif not stats.kernel_names and stats.in_kernel > 0 then
-    notes[#notes + 1] = ("KernelNames: frames of the kernel have no names (%s).")
+    notes[#notes + 1] = ("KernelNames: the kernel is one frame, (not named), since its names are hidden (%s).")
       :format(stats.kernel_why or "kernel.kptr_restrict; sudo sysctl kernel.kptr_restrict=0")
   end
 end

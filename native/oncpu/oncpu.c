@@ -127,10 +127,14 @@ static void take_sample(oncpu *c, const perf_record *r)
 {
     chain k = split(r);
     uint32_t n = 0;
-    for (; n < k.n_kernel && n < ONCPU_FRAMES_MAX; n++)
-        c->ips[n] = k.kernel[n];
     bool kernel = r->ip >= KERNEL_HALF;
     c->stats.in_kernel += kernel;
+    if (!c->stats.kernel_names && (kernel || k.n_kernel)) {
+        c->ips[n++] = KERNEL_HALF; /* addresses without names tell nothing but where the kernel was loaded */
+        k.n_kernel = 0;
+    }
+    for (uint32_t i = 0; i < k.n_kernel && n < ONCPU_FRAMES_MAX; i++)
+        c->ips[n++] = k.kernel[i];
     if (n == 0 && kernel) c->ips[n++] = r->ip; /* its stack was refused, not the place */
     int64_t began = mono_ns();
     n += user_stack(c, r, &k, c->ips + n, 2 * ONCPU_FRAMES_MAX - n);
@@ -176,6 +180,10 @@ static bool resolve(void *arg, uint64_t ip, int64_t time, profile_name *out)
 {
     oncpu *c = arg;
     naming_name n;
+    if (ip == KERNEL_HALF) {
+        *out = (profile_name){.module = SLICE_LIT("[kernel]"), .method = SLICE_LIT("(not named)"), .kernel = true};
+        return true;
+    }
     if (!naming_find(c->names, ip, time, &n)) return false;
     *out = (profile_name){.module = n.module, .method = n.method, .kernel = n.kind == NAMING_KERNEL};
     return true;

@@ -32,6 +32,29 @@ local function hidden_names(runtime)
   end
 end
 
+--- Samples of the processor: the kernel is one frame, which leads to no address.
+local function hidden_kernel(skip)
+  k.need(skip, "net10.0", "cpu_clock")
+  names_are_hidden(skip)
+  local server <close> = h.server { wrapper = NO_SYSLOG }
+  local target <close> = k.start("net10.0", "pingpong", 100000000)
+  target:command("go")
+  local envelope = k.call(server, { kind = "cpu", cpuBackend = "Os", processId = target.pid, durationSeconds = 2, topN = 100 })
+  h.ok(not envelope.error, h.json.encode(envelope.error or {}))
+  local methods = k.ask(server, envelope, "top-methods", { topN = 100 })
+  local text = h.json.encode(envelope.data) .. h.json.encode(methods)
+  local one
+  for _, spot in ipairs(envelope.data.cpu.topHotspots) do
+    if spot.frame.module == "[kernel]" then
+      h.eq({ nil, "(not named)" }, { one, spot.frame.method }, "one frame")
+      one = spot
+    end
+  end
+  h.ok(one and one.exclusiveSamples > 0, "the kernel's part: " .. text)
+  h.ok(not text:find("0xffff", 1, true), "no address of the kernel: " .. text)
+  h.ok(table.concat(envelope.data.cpu.notes, "\n"):find("KernelNames: ", 1, true), "it is said")
+end
+
 -- ---- in namespaces and containers -----------------------------------------------------------------------------------------------------
 
 -- What `unshare`, or a script that it runs, has started: the process that this one waits for.
@@ -150,7 +173,7 @@ end
 
 return {
   { "in a user namespace, with the same processes and its own", h.side_by_side(user_namespace(false), user_namespace(true)) },
-  { "as in a container", container },
+  { "as in a container", container }, { "samples of a kernel that hides its names", hidden_kernel },
   { "system calls by their trace, net10.0 and net9.0", k.at_once({ "net10.0", "net9.0" }, hidden_names) },
   { "system calls by their trace, net8.0 and aot", k.at_once({ "net8.0", "aot" }, hidden_names) },
 }

@@ -18,15 +18,15 @@ end
 
 -- The payload of a window that has such stats, or nil and the error with which it did not open; and what was asked of the session.
 local function run(kind, changes, fault)
-  local open, for_kernel, asked = hits.open, process.for_kernel, nil
-  local _ <close> = setmetatable({}, { __close = function() hits.open, process.for_kernel = open, for_kernel end })
+  local open, found, asked = hits.open, process.without_socket, nil
+  local _ <close> = setmetatable({}, { __close = function() hits.open, process.without_socket = open, found end })
   hits.open = function(options)
     asked = options
     if fault then return nil, fault end
     return setmetatable({ run = function() return true end, stats = function() return stats(changes) end },
       { __close = function() end })
   end
-  process.for_kernel = function() return { pid = 42, digest = { runtime = "NativeAot" } } end
+  process.without_socket = function() return { pid = 42, digest = { runtime = "NativeAot" } } end
   local sampler = require(kind == "native-alloc" and "samplers.native_alloc" or "samplers.native_lock")
   local data, err = sampler.run({ progress = function() end }, { durationSeconds = 1, topN = 5, depth = "Detail",
     nativeAllocSamplePeriod = 1, nativeLockContentionSamplePeriod = 1 })
