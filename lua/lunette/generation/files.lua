@@ -2,6 +2,7 @@
 -- Runs one file of a layer, in a box of its own, and gives what it declares, or what is wrong with it and where.
 local lazy = require("lunette.lazy")
 local declare = require("lunette.declare")
+local errors = require("lunette.errors")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
 local power = lazy("lunette.generation.power")
@@ -43,10 +44,24 @@ local HANDED <const> = { view = handed.of_view, signal = handed.shared, hint_rul
 -- What is asked in calls that belong to others: a wait in it would be theirs.
 local NO_WAIT <const> = { signal = true, hint_rule = true, rule = true, redaction = true }
 
+local guarded -- below
+
+-- The program that a collector makes for a call is a declaration, too: its functions run under the limits of the box.
+local function program_of(run, values, box)
+  return function(...)
+    local program, err = run(values(...))
+    if program == nil then return nil, err end
+    local ok, copy = pcall(guarded, program, box, "collector", { n = 0 }, 1)
+    if not ok then return nil, errors.new("ScriptError", tostring(copy)) end
+    return copy
+  end
+end
+
 -- A function of a declaration, under the limits of the box. field: that has it.
 local function limited(fn, box, kind, field)
   local no_wait = NO_WAIT[kind] or kind == "tool" and field == "visible"
   local run, values, back = no_wait and box:wrap_now(fn) or box:wrap(fn), HANDED[kind] or handed.values, handed.back
+  if kind == "collector" and field == "program" then return program_of(run, values, box) end
   local function given(first, ...) -- the functions of an artifact (close, …) are called by us, and run under the limits, too
     if type(first) == "table" then
       for name, member in next, first do
@@ -61,7 +76,7 @@ end
 local REMOVE <const> = sandbox.readonly(declare.remove) -- as scripts have it
 
 -- A declaration as it is handed over: a copy, whose functions run under the limits of the box.
-local function guarded(value, box, kind, seen, depth, field)
+function guarded(value, box, kind, seen, depth, field)
   if type(value) == "function" then return limited(value, box, kind, field) end
   if value == REMOVE then return declare.remove end
   value = readonly.behind(value)

@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- Runs of a compiled program: one window over a live process or a recorded file, with its price and what a reader should know of it.
 local events = require("lunette.events")
+local faults = require("lunette.faults")
 local json = require("lunette.json")
+local log = require("lunette.log")
 local loop = require("lunette.loop")
 local window = require("collectors.window")
 
@@ -47,10 +49,35 @@ local function early_names(options)
   end
 end
 
+-- Ends of a call that the next one would have, too.
+local LIMITS <const> = { BudgetExceeded = true, OutOfMemory = true }
+
+-- What gives rows to the functions of each(), and what failed in them: { n =, rows =, text =, over = }. A function of a site gives nil and
+-- an err where it failed; one that came to a limit is not called again.
 local function rows_to(program)
+  local failed = {}
   return function(record)
-    local fn = program.each[record.each]
-    if fn then fn(record.row) end
+    local i = record.each
+    local fn, fault = program.each[i], failed[i]
+    if not fn then return end
+    if fault then fault.rows = fault.rows + 1 end
+    if fault and fault.over then return end
+    local value, err = fn(record.row)
+    if value ~= nil or type(err) ~= "table" or not err.kind then return end
+    if not fault then
+      fault = { n = 0, rows = 1, text = faults.text(err) }
+      failed[i] = fault
+      log.error("probe", "a function of each() failed", { program = program.name, error = fault.text })
+      faults.add("each() of " .. program.name, fault.text)
+    end
+    fault.n, fault.over = fault.n + 1, LIMITS[err.kind]
+  end, failed
+end
+
+local function failure_notes(failed, notes)
+  for _, fault in pairs(failed) do
+    notes[#notes + 1] = ("EachFailed: the function of each() failed %d times%s: %s"):format(fault.n,
+      fault.over and (", and was not called for %d more rows"):format(fault.rows - fault.n) or "", fault.text)
   end
 end
 
@@ -78,10 +105,11 @@ end
 --- One window. The result has what the program keeps, and stacks, meta, cost, window and notes.
 function M.run(ctx, program, options)
   local notes = json.array {}
+  local on_row, failed = rows_to(program)
   local spec = {
     open = open_options(program, options), duration_ms = not options.path and options.duration_ms or nil, grace_ms = options.grace_ms,
     complete = options.complete, interrupted = options.interrupted, message = options.message or ("Collecting " .. program.name),
-    on_event = rows_to(program), beside = early_names(options), process = options.process,
+    on_event = on_row, beside = early_names(options), process = options.process,
     bridge = options.bridge,
   }
   local done, err = window.run(ctx, spec)
@@ -90,6 +118,7 @@ function M.run(ctx, program, options)
   done.reduced = nil
   window.notes(done, spec, notes)
   engine_notes(result.meta, notes)
+  failure_notes(failed, notes)
   result.window, result.cost, result.notes = done, done.cost, notes
   return result
 end
@@ -119,7 +148,7 @@ Session.__close = Session.close
 function M.open(program, options)
   local source, err = events.open(open_options(program, options))
   if not source then return nil, err end
-  return setmetatable({ source = source, on_row = rows_to(program) }, Session)
+  return setmetatable({ source = source, on_row = (rows_to(program)) }, Session)
 end
 
 return M

@@ -91,6 +91,31 @@ describe("site scripts are given #unit", function()
     assert.equal("ok", g.units["tools/mine"].state)
   end)
 
+  it("functions for each event under their limits, those of a program that is made for the call, too", function()
+    local PROGRAM <const> = [[{ name = "mine", providers = { { name = "Contoso-Shop", level = 5 } }, events = { e = "*/*" },
+      keep = { n = probe.count(), seen = probe.each(function(row) %s end, { t = "@time" }) } }]]
+    local ATTACKS <const> = {
+      { "while true do end", "failed 1 times, and was not called for 350 more rows: .*CPU budget" },
+      { "local t = {} while true do t[#t + 1] = {} end", "failed 1 times, and was not called for 350 more rows: .*in one piece" },
+      { "error('bad row')", "failed 351 times: .*bad row" },
+    }
+    for _, form in ipairs { "%s", "function() return %s end" } do
+      for _, attack in ipairs(ATTACKS) do
+        local g, problem = load_site { ["collectors/mine.lua"] = ([[
+          local probe = require "lunette.probe"
+          return collector { kind = "mine", program = %s }]]):format(form:format(PROGRAM:format(attack[1]))) }
+        assert.equal("", problem)
+        local ctx = context.new({ principal = scopes.principal("t", { "eventpipe" }), transport = "cli" }, function() end)
+        local _, out = run.invoke(ctx, function(c, a) return g.tools.collect_events:invoke(c, a) end,
+          { kind = "mine", traceFilePath = RECORDING })
+        assert.is_nil(out.error)
+        assert.equal(351, out.data.mine.n)
+        assert.matches("EachFailed: the function of each%(%) " .. attack[2], table.concat(out.data.mine.notes, " "))
+        assert.matches("Each() of mine failed and is missing here", out.summary, 1, true)
+      end
+    end
+  end)
+
   it("no way to call themselves for ever", function()
     local fanout = require("lunette.fanout")
     local real, made = fanout.tool, 0
