@@ -230,13 +230,24 @@ static bool try_breakpoint(const up_probes *p)
 
 static bool is_way(const char *only, up_way w) { return !only || strcmp(only, up_way_name(w)) == 0; }
 
+/* Events of tracefs that are there when they are opened: somebody may remove those whose maker it does not see, and
+ * then they are made once more. Whatever else perf has against them is told by who opens them. */
+static bool make_lasting(up_probes *p)
+{
+    for (int round = 0; round < 2 && make_events(p); round++) {
+        p->way = UP_TRACEFS;
+        perf_spec s = up_spec(p, 0, 1);
+        int sys = try(&s, p->pid);
+        if (sys != EINVAL && sys != ENOENT) return true;
+        remove_events(p);
+    }
+    return false;
+}
+
 static bool choose(up_probes *p, const char *only, err *e)
 {
     err first = {0};
-    if (is_way(only, UP_TRACEFS) && make_events(p)) {
-        p->way = UP_TRACEFS;
-        return true;
-    }
+    if (is_way(only, UP_TRACEFS) && make_lasting(p)) return true;
     if (is_way(only, UP_PERF) && try_perf(p, &first) == 0) {
         p->way = UP_PERF;
         return true;
