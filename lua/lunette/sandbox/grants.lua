@@ -40,7 +40,7 @@ M.MODULES = {
     .. "last top group pair timeline filter each", FREE)),
   ["lunette.events"] = all("open", EVENTS, all("sql", FREE)),
   ["lunette.handles"] = all("get peek latest seconds_left", EVENTS),
-  ["lunette.process"] = all("resolve list discover record why_not recall remember name_unreachable", COUNTERS),
+  ["lunette.process"] = all("resolve without_socket list discover record why_not recall remember name_unreachable", COUNTERS),
   ["lunette.proc"] = all("cgroup clock host io limits pids smaps_rollup stat status fds thread_cpu watch", COUNTERS),
   ["lunette.atomic"] = {}, -- a function, without scopes
   ["lunette.clr"] = all("activity_path", FREE),
