@@ -372,32 +372,23 @@ static inline bool short_header(const uint8_t **at, const uint8_t *end, steady *
 }
 
 /* As short_header for what most headers are where several kinds of event come from one thread: kind, stack and payload
- * size are all told, and the time is less than 2^14 ticks from the last event. */
+ * size are all told, and the time is less than 2^14 ticks from the last event. Eight bytes are there. */
 static inline bool usual_header(const uint8_t **at, const uint8_t *end, steady *s)
 {
-    enum { USUAL = HAS_METADATA | HAS_STACK | HAS_SIZE, LONGER = 0x808000, ROOM = 8 };
+    enum { USUAL = HAS_METADATA | HAS_STACK | HAS_SIZE };
     const uint8_t *p = *at;
-    uint64_t x, delta;
-    if (end - p < ROOM) return false;
+    uint64_t x, longer, size;
     memcpy(&x, p, sizeof x);
-    if ((x & (LONGER | 0xFF)) != USUAL) return false;
-    const uint64_t id = x >> 8 & 0x7F, stack = x >> 16 & 0x7F;
-    x >>= 24;
-    p += 5;
-    delta = x & 0x7F;
-    if (x & 0x80) {
-        if (x & 0x8000) return false;
-        x >>= 8;
-        p++;
-        delta |= x << 7 & 0x3F80;
-    }
-    x = x >> 8 & 0xFF;
-    if (x & 0x80 || x > (size_t)(end - p)) return false;
-    s->id = id;
-    s->stack = stack;
-    s->size = x;
-    s->ts += delta;
-    *at = p;
+    if ((x & 0x8080FF) != USUAL) return false;
+    longer = x >> 31 & 1; /* the time has a second byte */
+    size = x >> (32 + 8 * longer) & 0xFF;
+    p += 5 + longer + size;
+    if (size & 0x80 || (x & longer << 39) || p > end) return false;
+    s->id = x >> 8 & 0x7F;
+    s->stack = x >> 16 & 0x7F;
+    s->size = size;
+    s->ts += (x >> 24 & 0x7F) | (x >> 25 & 0x3F80 & -longer);
+    *at = p - size;
     return true;
 }
 
@@ -413,20 +404,23 @@ static __attribute__((noinline)) void take_steady(walk *w)
         return;
     if (!t->seen || t->last_seq != w->seq || w->kind_id != w->metadata_id || !w->kind || w->kind->muted) return;
     steady s = {w->metadata_id, w->stack, w->payload_size, w->ts};
-    const uint8_t *p = w->p, *const end = w->end, *const bytes = b->bytes;
+    const uint8_t *p = w->p, *const end = w->end, *const bytes = b->bytes, *const whole = end - 8;
     nt_kind *k = w->kind;
     uint32_t seq = w->seq, context = b->n_contexts - 1;
     uint32_t most = nt__waiting_max(r) < b->cap_events ? nt__waiting_max(r) : b->cap_events;
     nt_waiting *to = b->events + b->n, *const full = b->events + most;
     nt_kind *const *const by_id = r->by_id;
-    const uint32_t n_by_id = r->n_by_id;
+    const uint64_t ids = r->n_by_id ? r->n_by_id - 1 : 0;
     while (to < full) {
         const uint8_t *next = p;
         steady n = s;
-        if (!usual_header(&next, end, &n) && !short_header(&next, end, &n) && !steady_header(&next, end, &n)) break;
+        if (!(p <= whole && usual_header(&next, end, &n)) && !short_header(&next, end, &n) &&
+            !steady_header(&next, end, &n))
+            break;
         if (n.id != s.id) {
-            nt_kind *other = n.id < n_by_id ? by_id[n.id] : NULL;
-            if (!other || other->muted || n.id == 0) break;
+            if (n.id - 1 >= ids) break; /* 0 is of metadata */
+            nt_kind *other = by_id[n.id];
+            if (!other || other->muted) break;
             k = other;
         }
         *to++ = (nt_waiting){.ts = (int64_t)n.ts,

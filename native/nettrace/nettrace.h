@@ -12,6 +12,8 @@
 #ifndef LUNETTE_NETTRACE_H
 #define LUNETTE_NETTRACE_H
 
+#include <assert.h>
+
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -240,7 +242,8 @@ typedef struct nt_context { /* what changes seldom from event to event: many wai
 typedef struct nt_waiting { /* as small as it goes: a tenth of a second of events should fit a processor's cache */
     int64_t ts;
     uint32_t payload, payload_size; /* offset in the block's bytes */
-    uint32_t kind, stack, seq;
+    uint32_t stack, seq;
+    uint32_t kind;    /* index of it */
     uint32_t context; /* row of the block's contexts */
 } nt_waiting;
 typedef struct nt_origin { /* what the events of one capture thread in one block share */
@@ -255,31 +258,30 @@ typedef struct nt_turn { /* one event of a run; neighbours are often of differen
 typedef struct nt_run {
     const nt_turn *at, *end;
     nt_kind *const *kinds;
+    bool last; /* turns of this run and of those before it are good up to the end of this callback, else longer */
     nt_event event;
 } nt_run;
-/* An event of the run, by where run->at stands or stood; good until the callback's end. */
-static inline nt_event nt_run_look(const nt_run *run, const nt_turn *turn)
+/* An event by its turn: where run->at stands or stood, of this run or one before it, see `last`. */
+static inline void nt_run_look(const nt_run *run, const nt_turn *turn, nt_event *ev)
 {
     const nt_waiting *w = turn->w;
-    const nt_context *c = &turn->of->contexts[w->context];
-    return (nt_event){.kind = run->kinds[w->kind],
-                      .payload = {turn->of->bytes + w->payload, w->payload_size},
-                      .ts = w->ts,
-                      .thread = c->thread,
-                      .activity = c->activity,
-                      .related = c->related,
-                      .pid = c->pid,
-                      .processor = c->processor,
-                      .labels = c->labels,
-                      .capture_thread = turn->of->capture_thread,
-                      .stack = w->stack,
-                      .seq = w->seq};
+    const nt_origin *of = turn->of;
+    ev->kind = run->kinds[w->kind];
+    ev->payload = (slice){of->bytes + w->payload, w->payload_size};
+    ev->ts = w->ts;
+    memcpy(&ev->thread, &of->contexts[w->context], sizeof(nt_context)); /* up to ev->labels */
+    ev->capture_thread = of->capture_thread;
+    ev->stack = w->stack;
+    ev->seq = w->seq;
 }
+static_assert(offsetof(nt_event, labels) - offsetof(nt_event, thread) == offsetof(nt_context, labels) &&
+                  offsetof(nt_event, pid) - offsetof(nt_event, thread) == offsetof(nt_context, pid),
+              "an event's members from thread to labels are those of nt_context");
 /* The next event into run->event, good until the next call or the callback's end. False: none is left. */
 static inline bool nt_run_next(nt_run *run)
 {
     if (run->at == run->end) return false;
-    run->event = nt_run_look(run, run->at++);
+    nt_run_look(run, run->at++, &run->event);
     return true;
 }
 
@@ -312,7 +314,7 @@ typedef struct nt_sink {
     int (*kind)(void *arg, nt_kind *k); /* once for each kind, before its first event; may set k->muted, k->user */
     int (*event)(void *arg, const nt_event *ev);
     /* Instead of `event` for those that had to wait for their turn, which are nearly all: takes them one by one, at
-     * least one. What it leaves comes again. */
+     * least one. What it leaves comes again. Now and then a run is the `last` one. */
     int (*run)(void *arg, nt_run *run);
     int (*thread)(void *arg, const nt_thread *t); /* V6 */
     int (*lost)(void *arg, uint64_t thread, uint64_t events);

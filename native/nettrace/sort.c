@@ -162,63 +162,69 @@ static uint32_t gather_one(nt_reader *r, int64_t ts, uint32_t n)
 {
     nt__run *run = open_run(r->heap[0]);
     const nt_waiting *at = run->block->events + run->at, *end = run->block->events + run->end;
+    int64_t last = r->last_ts;
     if ((size_t)(end - at) > NT_BATCH - n) end = at + (NT_BATCH - n);
-    while (at < end && at->ts <= ts)
-        r->batch[n++] = (nt_turn){at++, &run->origin};
+    for (; at < end && at->ts <= ts; at++) {
+        r->batch[n++] = (nt_turn){at, &run->origin};
+        r->stats.out_of_order += at->ts < last;
+        last = at->ts < last ? last : at->ts;
+    }
+    r->last_ts = last;
     run->at = (uint32_t)(at - run->block->events);
     return n;
 }
 
-/* As gather_one, of both threads of a heap of two: whose turn it is cannot be foretold, so nothing here jumps by it. Of
- * two events of the same time that of the thread goes first that had the turn before. */
-static uint32_t gather_two(nt_reader *r, int64_t ts, uint32_t n)
+/* As gather_one, of both threads of a heap of two. Whose turn it is cannot be foretold, so nothing here jumps by it:
+ * what would be two pointers is one, of the thread that has the turn, and what makes that of the other one of it by
+ * exclusive or. Of two events of the same time that of the thread goes first that had the turn before. */
+static uint32_t gather_two(nt_reader *r, int64_t ts)
 {
     nt__run *const top = open_run(r->heap[0]), *const second = open_run(r->heap[1]);
-    const nt_waiting *const top_end = top->block->events + top->end, *const second_end =
-                                                                         second->block->events + second->end;
-    const nt_origin *const top_origin = &top->origin;
-    /* Of the thread that has the turn; `other` is what changes it into that of the other one, by exclusive or. */
-    uintptr_t at = (uintptr_t)(top->block->events + top->at);
-    uintptr_t other = at ^ (uintptr_t)(second->block->events + second->at);
-    uintptr_t origin = (uintptr_t)top_origin, other_origin = origin ^ (uintptr_t)&second->origin;
-    bool late = false;
-    while (!late) {
-        const bool same = origin == (uintptr_t)top_origin;
-        const nt_waiting *a = (const nt_waiting *)at, *b = (const nt_waiting *)(at ^ other);
-        size_t left = (size_t)((same ? top_end : second_end) - a),
-               left_other = (size_t)((same ? second_end : top_end) - b);
-        size_t steps = left < left_other ? left : left_other; /* none of them can pass an end */
-        if (steps > NT_BATCH - n) steps = NT_BATCH - n;
-        if (steps == 0) break;
-        for (nt_turn *to = r->batch + n, *const full = to + steps; to < full; to++, n++) {
+    const nt_waiting *a = top->block->events + top->at, *b = second->block->events + second->at;
+    uintptr_t at = (uintptr_t)a, other = at ^ (uintptr_t)b;
+    uintptr_t origin = (uintptr_t)&top->origin, other_origin = origin ^ (uintptr_t)&second->origin;
+    int64_t last = r->last_ts;
+    uint64_t n_late = 0;
+    nt_turn *to = r->batch;
+    for (bool later = false; !later;) {
+        size_t left = top->end - top->at, left_second = second->end - second->at,
+               steps = left < left_second ? left : left_second;
+        if (steps > (size_t)(r->batch + NT_BATCH - to)) steps = (size_t)(r->batch + NT_BATCH - to);
+        if (steps == 0) break; /* so many can be of one thread */
+        for (const nt_turn *const full = to + steps; to < full; to++) {
             const int64_t mine = ((const nt_waiting *)at)->ts, its = ((const nt_waiting *)(at ^ other))->ts;
+            const int64_t now = its < mine ? its : mine;
             const uintptr_t turns = -(uintptr_t)(its < mine);
-            late = (mine < its ? mine : its) > ts;
-            if (late) break;
+            later = now > ts;
+            if (__builtin_expect(later, 0)) break;
+            n_late += now < last;
+            last = now < last ? last : now;
             at ^= other & turns;
             origin ^= other_origin & turns;
             *to = (nt_turn){(const nt_waiting *)at, (const nt_origin *)origin};
-            const uintptr_t next = at + sizeof(nt_waiting);
-            other ^= at ^ next;
-            at = next;
+            other ^= at ^ (at + sizeof(nt_waiting));
+            at += sizeof(nt_waiting);
         }
+        const bool swapped = origin != (uintptr_t)&top->origin;
+        a = (const nt_waiting *)(swapped ? at ^ other : at);
+        b = (const nt_waiting *)(swapped ? at : at ^ other);
+        top->at = (uint32_t)(a - top->block->events);
+        second->at = (uint32_t)(b - second->block->events);
     }
-    const bool same = origin == (uintptr_t)top_origin;
-    const nt_waiting *a = (const nt_waiting *)at, *b = (const nt_waiting *)(at ^ other);
-    top->at = (uint32_t)((same ? a : b) - top->block->events);
-    second->at = (uint32_t)((same ? b : a) - second->block->events);
-    if (!same) {
+    r->last_ts = last;
+    r->stats.out_of_order += n_late;
+    if (origin != (uintptr_t)&top->origin) {
         nt__thread *t = r->heap[0];
         r->heap[0] = r->heap[1];
         r->heap[1] = t;
     }
-    return n;
+    return (uint32_t)(to - r->batch);
 }
 
 /* Gathers what is next in time up to ts. Stops behind the last event of a run, which is then the top's first one. */
 static uint32_t gather(nt_reader *r, int64_t ts)
 {
-    if (r->n_heap == 2) return gather_two(r, ts, 0);
+    if (r->n_heap == 2) return gather_two(r, ts);
     uint32_t n = 0;
     for (;;) {
         const nt__thread *t = r->heap[0];
@@ -232,19 +238,10 @@ static uint32_t gather(nt_reader *r, int64_t ts)
     }
 }
 
-/* Delivers a batch. */
-static int deliver(nt_reader *r, uint32_t n)
+/* Delivers a batch. last: afterwards blocks may go, or change. */
+static int deliver(nt_reader *r, uint32_t n, bool last)
 {
-    nt_run run = {.at = r->batch, .end = r->batch + n, .kinds = r->kinds};
-    int64_t last = r->last_ts;
-    uint64_t n_late = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const int64_t ts = r->batch[i].w->ts;
-        n_late += ts < last;
-        last = ts < last ? last : ts;
-    }
-    r->last_ts = last;
-    if (!r->opt.stream_order) r->stats.out_of_order += n_late;
+    nt_run run = {.at = r->batch, .end = r->batch + n, .kinds = r->kinds, .last = last};
     int rc = 0;
     while (rc == 0 && run.at < run.end)
         rc = r->sink.run ? r->sink.run(r->arg, &run) : take_each(r, &run);
@@ -264,9 +261,11 @@ static void pop_run(nt_reader *r, nt__thread *t)
 /* Delivers a batch of what waits, oldest first, up to a time that the heap's top does not pass. */
 static int drain(nt_reader *r, int64_t ts)
 {
-    int rc = deliver(r, gather(r, ts));
+    uint32_t n = gather(r, ts);
     nt__thread *t = r->heap[0];
-    if (t->head->at < t->head->end) return rc;
+    const bool over = t->head->at == t->head->end;
+    int rc = deliver(r, n, over || head_ts(t) > ts);
+    if (!over) return rc;
     pop_run(r, t);
     if (t->head)
         heap_down(r, 0);

@@ -9,6 +9,7 @@ typedef struct compiler {
     probe *p;
     const probe_program *program;
     uint32_t nodes;
+    uint32_t groups;
     pscope scope;
     err *e;
 } compiler;
@@ -220,6 +221,7 @@ static bool pair(compiler *c, const probe_spec *s, pnode *n, int depth)
     c->scope.pair = n;
     c->scope.captures = &captures;
     ok = ok && expression(c, s->where, s->name, &n->pair_where) && block(c, s->keep, s->n_keep, true, depth, &n->kids);
+    n->one_group = ok && n->kids.n == 1 && n->kids.node->op == PROBE_GROUP && n->kids.node->always;
     if (ok && captures.n) {
         n->captured.n = captures.n;
         n->captured.e = arena_dup(&c->p->a, captures.e, captures.n * sizeof *captures.e);
@@ -291,6 +293,7 @@ static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode
     if (paired && s->on.n) return wrong(c, "%s: 'on' cannot be below a pair: the stop decides%s", s->name, "");
     if (!bits_of(c, &s->on, ~(uint64_t)0, s->name, &n->on)) return false;
     if (s->op == PROBE_PAIR) return pair(c, s, n, depth + 1);
+    n->always = !s->where && n->on == ~(uint64_t)0;
     bool had_stacks = c->p->uses_stacks;
     if (!expression(c, s->where, s->name, &n->where) || !expression(c, s->expr, s->name, &n->e) ||
         !expression(c, s->weight, s->name, &n->weight) || !columns(c, &s->row, s->name, &n->row) ||
@@ -304,6 +307,7 @@ static bool node(compiler *c, const probe_spec *s, bool paired, int depth, pnode
         n->row.n = 1;
     }
     if (s->op == PROBE_QUANTILES && !quantiles(c, s, n)) return false;
+    if (s->op == PROBE_GROUP) n->seen = (uint8_t)(c->groups++ % PROBE_SEEN);
     n->lazy = s->op == PROBE_LAST && fields_of(c, n);
     for (uint32_t i = 0; n->lazy && i < n->row.n; i++)
         n->lazy = later(n->row.e[i]);

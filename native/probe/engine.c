@@ -216,8 +216,7 @@ static void run_stats(pctx *c, const pnode *n, uint8_t *s) { stats_add((pstats *
 
 static void run_quantiles(pctx *c, const pnode *n, uint8_t *s)
 {
-    double d;
-    if (pv_number(probe__value(c, n->e), &d)) probe__sketch_put(c->p, (psketch **)s, d);
+    probe__sketch_put(c->p, (psketch **)s, probe__value(c, n->e));
 }
 
 static void run_distinct(pctx *c, const pnode *n, uint8_t *s)
@@ -262,55 +261,48 @@ static __attribute__((noinline)) void look_for_the_end(probe *p, const probe_kin
 /* The key that a node of the top has in an event; false: the payload ends before it. */
 static inline bool key_of(const ptop *t, const nt_event *ev, int64_t *key)
 {
+    const size_t end = (size_t)t->key_at + 4;
+    if (LIKELY(t->key == PF_I32)) {
+        if (UNLIKELY(end > ev->payload.n)) return false;
+        *key = (int32_t)probe__load32(ev->payload.p + t->key_at);
+        return true;
+    }
     if (t->key == PF_THREAD) {
         *key = (int64_t)ev->thread;
         return true;
     }
-    if (UNLIKELY((size_t)t->key_at + (t->key == PF_I64 ? 8 : 4) > ev->payload.n)) return false;
+    if (end + (t->key == PF_I64 ? 4 : 0) > ev->payload.n) return false;
     const uint8_t *at = ev->payload.p + t->key_at;
-    *key = t->key == PF_I32   ? (int32_t)probe__load32(at)
-           : t->key == PF_U32 ? (int64_t)probe__load32(at)
-                              : (int64_t)probe__load64(at);
+    *key = t->key == PF_I64 ? (int64_t)probe__load64(at) : (int64_t)probe__load32(at);
     return true;
 }
 
-/* One event, which c has already. run: what it was taken from, if a ring may look at it later; else NULL. */
-static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k, const nt_event *ev,
-                                                            const nt_run *run)
+/* One event, which c has already. */
+static inline __attribute__((always_inline)) void run_event(probe *p, pctx *c, const probe_kind *k, const nt_event *ev)
 {
     ppair *pair;
     int64_t key;
-    const uint64_t order = ++p->order;
+    p->order++;
     c->kind = k;
     c->has_time = false;
     p->scratch_n = 0;
-    for (const ptop *t = k->top; t->op != PT_END; t++) {
-        switch ((ptop_op)t->op) {
-        case PT_START:
+    for (const ptop *t = (const ptop *)(k + 1);; t++) {
+        if (t->op == PT_START) {
             pair = *(ppair **)(void *)t->state;
             if (LIKELY(pair && pair->used < pair->limit && key_of(t, ev, &key))) {
                 probe__begin_number(c, t->node, pair, key);
                 continue;
             }
-            break;
-        case PT_STOP:
+        } else if (t->op == PT_STOP) {
             pair = *(ppair **)(void *)t->state;
             if (LIKELY(pair && pair->cap && key_of(t, ev, &key))) {
                 probe__end_number(c, t->node, pair, key, t->state + sizeof pair, true);
                 continue;
             }
+        } else if (t->op == PT_END) {
             break;
-        case PT_LATER:
-            if (run) {
-                p->later[p->n_later++ % PROBE_LATER] = (plater){run->at - 1, order};
-                continue;
-            }
-            /* fall through */
-        case PT_RING:
-            if (LIKELY(probe__ring_put(t->node, (prows *)(void *)t->state, order, k, ev))) continue;
-            break;
-        case PT_RUN:
-        case PT_END: break;
+        } else if (t->op == PT_RING && probe__ring_put(t->node, (prows *)(void *)t->state, p->order, k, ev)) {
+            continue;
         }
         t->run(c, t->node, t->state);
     }
@@ -327,69 +319,100 @@ static inline void enter(pctx *c, const nt_reader *r, const nt_event *ev)
     c->trace = nt_trace_info(r);
 }
 
-void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
-{
-    enter(&p->ctx, r, ev);
-    run_event(p, &p->ctx, k, ev, NULL);
-}
-
-/* What is known of the fields of the event at hand holds no more. */
-static void forget_fields(probe *p)
-{
-    for (uint32_t i = 0; i < p->n_field; i++)
-        p->cell[i].stamp = 0;
-}
-
-/* The ring's rows of a run. Events that it would have forgotten again by now are counted. */
-static __attribute__((noinline)) void run_later(probe *p, const nt_run *run)
+/* The ring's row of an event that was run already, as number `order`. */
+static void run_ring(probe *p, const probe_kind *k, const nt_event *ev, uint64_t order)
 {
     pctx *const c = &p->ctx;
     const pnode *const n = p->ring;
-    const probe_kind *const kind = c->kind;
-    const nt_event *const last = c->ev;
-    const uint64_t order = p->order;
-    const uint32_t n_all = p->n_later, kept = n_all < n->n ? n_all : n->n;
     prows *const s = (prows *)(void *)(p->state + n->offset);
-    s->seen += n_all - kept;
-    s->dropped += n_all - kept;
-    for (uint32_t i = n_all - kept; i < n_all; i++) {
+    if (LIKELY(probe__ring_put(n, s, order, k, ev))) return;
+    c->kind = k;
+    c->ev = ev;
+    c->has_time = false;
+    n->run(c, n, (uint8_t *)s);
+}
+
+void probe_event(probe *p, probe_kind *k, const nt_reader *r, const nt_event *ev)
+{
+    enter(&p->ctx, r, ev);
+    run_event(p, &p->ctx, k, ev);
+    if (k->later) run_ring(p, k, ev, p->order);
+}
+
+static inline const probe_kind *kind_of(const nt_run *run, const nt_waiting *w)
+{
+    return ((const probe_use *)run->kinds[w->kind]->user)->only;
+}
+
+/* Notes for the ring what was taken of a run: n events of kinds that it keeps, up to `end`. The first event of all,
+ * whatever its kind, was number `order`. */
+static void note_later(probe *p, const nt_run *run, const nt_turn *first, const nt_turn *end, uint64_t order,
+                       uint64_t n)
+{
+    const uint64_t kept = n < p->ring->n ? n : p->ring->n;
+    const bool all = n == (uint64_t)(end - first);
+    const nt_turn *at = all ? end - kept : end;
+    for (uint64_t left = all ? 0 : kept; left > 0;)
+        left -= kind_of(run, (--at)->w)->later;
+    p->n_later += n - kept;
+    for (; at < end; at++)
+        if (all || kind_of(run, at->w)->later)
+            p->later[p->n_later++ % PROBE_LATER] = (plater){*at, order + (uint64_t)(at - first)};
+}
+
+/* The ring's rows of the events that were noted. Those that it would have forgotten again by now are counted. */
+static __attribute__((noinline)) void run_later(probe *p, const nt_run *run)
+{
+    pctx *const c = &p->ctx;
+    const nt_event *const was = c->ev;
+    const uint64_t now = p->order, n = p->n_later, kept = n < p->ring->n ? n : p->ring->n;
+    prows *const s = (prows *)(void *)(p->state + p->ring->offset);
+    s->seen += n - kept;
+    s->dropped += n - kept;
+    for (uint64_t i = n - kept; i < n; i++) {
         const plater *l = &p->later[i % PROBE_LATER];
-        const nt_event ev = nt_run_look(run, l->at);
-        const probe_kind *k = ((const probe_use *)ev.kind->user)->only;
-        if (LIKELY(probe__ring_put(n, s, l->order, k, &ev))) continue;
+        nt_event ev;
+        nt_run_look(run, &l->turn, &ev);
         p->order = l->order;
         p->scratch_n = 0;
-        c->kind = k;
-        c->ev = &ev;
-        c->has_time = false;
-        forget_fields(p);
-        n->run(c, n, (uint8_t *)s);
-        forget_fields(p);
+        run_ring(p, kind_of(run, l->turn.w), &ev, l->order);
     }
     p->n_later = 0;
-    p->order = order;
-    c->kind = kind;
-    c->ev = last;
+    p->order = now;
+    c->ev = was;
     c->has_time = false;
 }
+
+/* Whose kind is looked up before the first of them is run: what comes next is then known early. */
+#define KINDS_AHEAD 64u
 
 bool probe_events(probe *p, const nt_reader *r, nt_run *run, const atomic_bool *quiet, int64_t *latest)
 {
     const nt_event *const ev = &run->event;
+    const nt_turn *const first = run->at;
+    const uint64_t order = p->order + 1;
+    const bool muted = atomic_load_explicit(quiet, memory_order_relaxed);
     int64_t last = INT64_MIN;
+    uint64_t n_later = 0;
     bool other = false;
-    const uint64_t before = p->order;
-    const nt_run *const later = p->last_run >= PROBE_LATER_FROM ? run : NULL;
     enter(&p->ctx, r, ev);
-    while (nt_run_next(run)) {
-        const probe_kind *k = ((const probe_use *)ev->kind->user)->only;
-        other = !k || atomic_load_explicit(quiet, memory_order_relaxed);
-        if (UNLIKELY(other)) break;
-        last = ev->ts;
-        run_event(p, &p->ctx, k, ev, later);
+    while (!other && run->at < run->end) {
+        const probe_kind *kinds[KINDS_AHEAD];
+        const size_t left = (size_t)(run->end - run->at), n = left < KINDS_AHEAD ? left : KINDS_AHEAD;
+        for (size_t i = 0; i < n; i++)
+            kinds[i] = kind_of(run, run->at[i].w);
+        for (size_t i = 0; i < n; i++) {
+            const probe_kind *k = kinds[i];
+            (void)nt_run_next(run);
+            other = !k || muted;
+            if (UNLIKELY(other)) break;
+            last = ev->ts;
+            n_later += k->later;
+            run_event(p, &p->ctx, k, ev);
+        }
     }
-    p->last_run = p->order - before;
-    if (p->n_later) run_later(p, run);
+    if (n_later) note_later(p, run, first, run->at - other, order, n_later);
+    if (run->last && !other && p->n_later) run_later(p, run);
     if (last > *latest) *latest = last; /* times of a run only grow */
     return other;
 }
@@ -423,7 +446,7 @@ static ptop top_of(const probe *p, const pnode *n, const probe_kind *k)
     if (n->where) {
         t.run = run_where;
     } else if (n->op == PROBE_LAST && n->lazy && !(k->lacks & n->field_bits)) {
-        t.op = n == p->ring ? PT_LATER : PT_RING;
+        t.op = PT_RING;
     } else if (n->op == PROBE_PAIR && !(n->start & k->on && n->stop & k->on)) {
         const bool start = n->start & k->on;
         t.run = start ? probe__pair_start : probe__pair_stop;
@@ -476,7 +499,12 @@ probe_kind *probe_bind(probe *p, const nt_kind *k)
             if (b->place[t].how == PF_TEXT16 && b->place[t].offset == b->place[i].offset) b->place[i].text = t;
     for (uint32_t i = 0; i < n_top; i++) {
         const pnode *node = &p->keep.node[i];
-        if (node->on & on) *top++ = top_of(p, node, b);
+        if (!(node->on & on)) continue;
+        const ptop t = top_of(p, node, b);
+        if (t.op == PT_RING && node == p->ring)
+            b->later = true;
+        else
+            *top++ = t;
     }
     p->kind[p->n_kind++] = b;
     return b;

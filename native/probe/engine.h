@@ -102,7 +102,10 @@ struct pnode {
     uint32_t offset; /* of its state in the block of its parent */
     uint8_t op;      /* probe_op */
     bool nested, open;
-    bool lazy; /* last: its rows can be made from the event alone */
+    bool lazy;      /* last: its rows can be made from the event alone */
+    bool always;    /* every event of its block is its event; never set for pairs */
+    bool one_group; /* pair: all that it runs is one group that is always run */
+    uint8_t seen;   /* group: its place in psymbol.seen */
     const px *e, *weight;
     pblock kids;
     const px *pair_where;
@@ -205,7 +208,7 @@ typedef struct pcell {
 } pcell;
 
 /* A node of the top that looks at a kind, and its state. Those that most events run through have words of their own. */
-typedef enum ptop_op { PT_END, PT_RUN, PT_START, PT_STOP, PT_RING, PT_LATER } ptop_op;
+typedef enum ptop_op { PT_END, PT_RUN, PT_START, PT_STOP, PT_RING } ptop_op;
 typedef struct ptop {
     uint8_t op;  /* ptop_op */
     uint8_t key; /* PT_START, PT_STOP: PF_I32, PF_U32 or PF_I64 at key_at of the payload, or PF_THREAD */
@@ -215,13 +218,12 @@ typedef struct ptop {
     uint8_t *state;
 } ptop;
 
-/* An event of a run of which a ring keeps a row when the run is over (PT_LATER): of a long run only the last ones. */
+/* An event of which a ring keeps a row when the run is over: of many only the last ones. */
 typedef struct plater {
-    const nt_turn *at;
+    nt_turn turn;
     uint64_t order;
 } plater;
-#define PROBE_LATER      128u /* rows of such a ring */
-#define PROBE_LATER_FROM 16u  /* events of the run before, from which on it is worth it */
+#define PROBE_LATER 128u /* most rows of such a ring */
 
 struct probe_kind {
     uint64_t on; /* bits of the short names that mean it */
@@ -230,14 +232,20 @@ struct probe_kind {
     pplace *place;
     uint64_t *missing; /* how often it was asked for nevertheless */
     ptop *top;         /* up to PT_END */
+    bool later;        /* the ring (probe.ring) keeps it, too; it is not in top */
     uint64_t lacks;    /* which fields of the program are not there, as probe__field_bit says */
 };
 /* Fields as bits; those of many share the last one. */
 static inline uint64_t probe__field_bit(uint32_t ref) { return (uint64_t)1 << (ref < 63 ? ref : 63); }
 
 /* symbols.c: a text of a field that is kept once. */
+#define PROBE_SEEN 2u
 typedef struct psymbol {
     uint64_t hash; /* probe__hash_text of it */
+    struct {
+        const struct pgroup *in;
+        struct pentry *entry;
+    } seen[PROBE_SEEN]; /* its entry in the group of that pnode.seen that looked last; cleared when the entry goes */
     uint32_t n;
     uint8_t text[]; /* UTF-16 */
 } psymbol;
@@ -247,9 +255,9 @@ typedef struct psymbols {
 } psymbols;
 #define PROBE_SYMBOLS_MAX  4096u
 #define PROBE_SYMBOL_BYTES 256u /* a longer text is none */
-static inline const psymbol *probe__symbol_of(pv v)
+static inline psymbol *probe__symbol_of(const uint8_t *text)
 {
-    return (const psymbol *)(const void *)(v.p - offsetof(psymbol, text));
+    return (psymbol *)(uintptr_t)(text - offsetof(psymbol, text));
 }
 
 typedef struct pstacks {
@@ -314,9 +322,8 @@ struct probe {
     int64_t pointer_size;
     uint64_t order;                              /* number of the event, or of the look at a kept one */
     uint64_t key_words[PROBE_KEY_SMALL / 8 + 2]; /* a key of several values, until it is stored */
-    const pnode *ring;                           /* the node of PT_LATER, or NULL */
-    uint64_t last_run;                           /* events of the run before */
-    uint32_t n_later;                            /* events of this run that the ring has not seen */
+    const pnode *ring;                           /* the ring that looks at runs when they are over, or NULL */
+    uint64_t n_later;                            /* events that it has not seen */
     plater later[PROBE_LATER];                   /* … the last of them: number i is at i % PROBE_LATER */
 };
 #define PROBE_SCRATCH 65536u
@@ -382,7 +389,8 @@ bool probe__same_text(pv a, pv b); /* both texts, of any encoding */
 
 /* fields.c */
 pv probe__field_slow(pctx *c, uint32_t ref);
-pv probe__field_text(pctx *c, uint32_t ref); /* PF_TEXT16, not in its cell yet */
+pv probe__field_text(pctx *c, uint32_t ref);   /* PF_TEXT16, not in its cell yet */
+pv probe__field_behind(pctx *c, uint32_t ref); /* PF_BEHIND_TEXT, not in its cell yet */
 /* The place of a field of the program in a kind, and its index there (-1: none). LIST.KEY, where LIST is an array of
  * Key/Value texts, is the value of that key; its index is that of the list. */
 void probe__place(const nt_schema *s, slice name, int32_t *index, pplace *out);
@@ -394,7 +402,9 @@ static inline pv probe__field_value(pctx *c, uint32_t ref)
     if (f->how == PF_I32 && f->offset + 4 <= b->n) return pv_int((int32_t)probe__load32(b->p + f->offset));
     const pcell *cell = &c->p->cell[ref];
     if (cell->stamp == c->p->order) return cell->v;
-    return f->how == PF_TEXT16 ? probe__field_text(c, ref) : probe__field_slow(c, ref);
+    return f->how == PF_TEXT16        ? probe__field_text(c, ref)
+           : f->how == PF_BEHIND_TEXT ? probe__field_behind(c, ref)
+                                      : probe__field_slow(c, ref);
 }
 
 static inline pv probe__value(pctx *c, const px *x)

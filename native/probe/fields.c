@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* fields.c: the value of a field in an event: where it stands in a kind of event, and what is there. */
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "probe/hot.h"
 
 static pv of_value(const nt_value *v)
@@ -42,12 +46,23 @@ static const uint8_t *nul16(const uint8_t *p, const uint8_t *end)
  * lowest mark of a NUL unit is a true one, and what is below it is the text and zeros. */
 static inline uint32_t text_chunk(const uint8_t *p, uint64_t *lo, uint64_t *hi)
 {
+#ifdef __SSE2__
+    static const uint8_t before[32] = {255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    const __m128i text = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const uint32_t ends = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi16(text, _mm_setzero_si128()));
+    const uint32_t n = (uint32_t)__builtin_ctz(ends | 0x10000);
+    const __m128i own = _mm_and_si128(text, _mm_loadu_si128((const __m128i *)(const void *)(before + 16 - n)));
+    *lo = (uint64_t)_mm_cvtsi128_si64(own);
+    *hi = (uint64_t)_mm_cvtsi128_si64(_mm_unpackhi_epi64(own, own));
+    return n;
+#else
     const uint64_t units = 0x0001000100010001u, high = 0x8000800080008000u, x = probe__load64(p),
                    y = probe__load64(p + 8), a = (x - units) & ~x & high, b = (y - units) & ~y & high;
     *lo = x & (a ^ (a - 1));
     *hi = a ? 0 : y & (b ^ (b - 1));
     if (!(a | b)) return 16;
     return (uint32_t)(a ? __builtin_ctzll(a) : 64 + __builtin_ctzll(b)) / 16 * 2;
+#endif
 }
 
 static inline pv symbol_value(const psymbol *s)
@@ -124,12 +139,11 @@ static __attribute__((noinline)) pv field_text(pctx *c, uint32_t ref)
 
 pv probe__field_text(pctx *c, uint32_t ref)
 {
-    const slice b = c->ev->payload;
-    const size_t offset = c->kind->place[ref].offset;
+    const uint8_t *const p = c->ev->payload.p + c->kind->place[ref].offset;
     uint64_t lo, hi;
-    if (UNLIKELY(offset + 16 > b.n)) return field_text(c, ref);
-    const uint32_t n = text_chunk(b.p + offset, &lo, &hi); /* most names are short and have come before */
-    if (n - 1 >= 15) return field_text(c, ref);
+    if (UNLIKELY((size_t)c->kind->place[ref].offset + 16 > c->ev->payload.n)) return field_text(c, ref);
+    const uint32_t n = text_chunk(p, &lo, &hi); /* most names are short and have come before */
+    if (UNLIKELY(n - 1 >= 15)) return field_text(c, ref);
     const uint64_t hash = probe__hash_end(probe__mix(PROBE_KEY_SEED, lo, hi), n, PV_TEXT16);
     const psymbol *s = short_symbol(&c->p->symbols, n, hash, lo, hi);
     if (UNLIKELY(!s)) return field_text(c, ref);
@@ -154,6 +168,18 @@ static pv quick(pctx *c, const pplace *f)
     } else if (!(from = nul16(from, end)))
         return pv_null();
     return number_value(f->number, from + 2 + f->behind, end);
+}
+
+/* Mostly the text before it was looked at already, in this event. */
+pv probe__field_behind(pctx *c, uint32_t ref)
+{
+    const pplace *f = &c->kind->place[ref];
+    if (f->text == UINT32_MAX || f->number != PF_I32) return probe__field_slow(c, ref);
+    const pcell *text = &c->p->cell[f->text];
+    const size_t at = (size_t)f->offset + text->v.n + 2 + f->behind;
+    if (text->stamp != c->p->order || text->v.type != PV_TEXT16 || at + 4 > c->ev->payload.n)
+        return probe__field_slow(c, ref);
+    return pv_int((int32_t)probe__load32(c->ev->payload.p + at));
 }
 
 /* Whether a field is a list of structs of a Key and a Value: what DiagnosticSource and the loggers call arguments. */

@@ -103,7 +103,7 @@ void probe__key_slow(pctx *c, const pcolumns *cols, pkey *k)
             k->form = PK_TEXT;
             k->one = v;
             k->n = v.n + 5;
-            k->hash = v.symbol ? probe__symbol_of(v)->hash : hash_text(v.p, v.n, v.type);
+            k->hash = v.symbol ? probe__symbol_of(v.p)->hash : hash_text(v.p, v.n, v.type);
             return;
         }
     }
@@ -168,6 +168,8 @@ static inline pentry **find(const pnode *n, const pgroup *g, const pkey *k)
 static void entry_free(probe *p, const pnode *n, pentry *e)
 {
     probe__fini(p, &n->kids, e->state);
+    psymbol *s = e->symbol ? probe__symbol_of(e->symbol) : NULL;
+    if (s && s->seen[n->seen].entry == e) s->seen[n->seen].in = NULL;
     probe__free(p, e, entry_size(n, e->key_n));
 }
 
@@ -282,15 +284,23 @@ static __attribute__((noinline)) pentry *entry_now(pctx *c, const pnode *n, pgro
     return e;
 }
 
-/* The entry of a symbol. NULL: look for it by its bytes. */
-static inline pentry *entry_of_symbol(const pgroup *g, pv v)
+/* The entry of a symbol that another group looked for since, or nobody. NULL: look for it by its bytes. */
+static __attribute__((noinline)) pentry *find_symbol(const pnode *n, const pgroup *g, psymbol *s)
 {
-    uint64_t hash = probe__symbol_of(v)->hash;
-    uint32_t i = probe__home(hash, g->cap);
+    uint32_t i = probe__home(s->hash, g->cap);
     pentry *e;
-    while ((e = g->slot[i]) && e->symbol != v.p)
+    while ((e = g->slot[i]) && e->symbol != s->text)
         i = (i + 1) & (g->cap - 1);
+    s->seen[n->seen].in = e ? g : NULL;
+    s->seen[n->seen].entry = e;
     return e;
+}
+
+/* The entry of a symbol; NULL: as find_symbol. */
+static inline pentry *entry_of_symbol(const pnode *n, const pgroup *g, pv v)
+{
+    psymbol *s = probe__symbol_of(v.p);
+    return LIKELY(s->seen[n->seen].in == g) ? s->seen[n->seen].entry : find_symbol(n, g, s);
 }
 
 /* The key holds a place no more; its events count in `other`. */
@@ -307,11 +317,12 @@ static __attribute__((noinline)) void add_to_other(pctx *c, const pnode *n, pgro
 void probe__group_add(pctx *c, const pnode *n, pgroup **at)
 {
     pentry *e = NULL;
-    if (n->by.n == 1 && *at && (*at)->cap) { /* most groups are by a name */
+    const pgroup *g = *at;
+    if (LIKELY(n->by.n == 1 && g && g->cap)) { /* most groups are by a name */
         pv v = probe__value(c, n->by.e[0]);
-        if (v.symbol) e = entry_of_symbol(*at, v);
+        if (v.symbol) e = entry_of_symbol(n, g, v);
     }
-    if (!e) e = entry_now(c, n, at);
+    if (UNLIKELY(!e)) e = entry_now(c, n, at);
     double weight = 1;
     if (n->weight && !pv_number(probe__value(c, n->weight), &weight)) weight = 0;
     if (LIKELY(e != NULL)) {

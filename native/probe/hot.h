@@ -42,11 +42,13 @@ static inline uint64_t probe__ordered_bits(double v)
     return u ^ ((uint64_t)((int64_t)u >> 63) | (uint64_t)1 << 63);
 }
 
-/* As probe__sketch_add, of any value. */
-static inline void probe__sketch_put(probe *p, psketch **at, double v)
+/* As probe__sketch_add, of numbers; others are left out. */
+static inline void probe__sketch_put(probe *p, psketch **at, pv value)
 {
     psketch *s = *at;
-    if (UNLIKELY(!s || s->n <= SKETCH_EXACT || !__builtin_isfinite(v))) {
+    double v;
+    if (UNLIKELY(!pv_number(value, &v))) return;
+    if (UNLIKELY(!s || s->n <= SKETCH_EXACT || (value.type != PV_INT && !__builtin_isfinite(v)))) {
         probe__sketch_add(p, at, v);
         return;
     }
@@ -67,12 +69,9 @@ static inline void probe__sketch_put(probe *p, psketch **at, double v)
 /* Runs a node whose event it is and whose condition holds. */
 static inline void probe__run_node(pctx *c, const pnode *n, uint8_t *state)
 {
-    double d;
     switch (n->op) {
     case PROBE_COUNT: ++*(uint64_t *)(void *)state; break;
-    case PROBE_QUANTILES:
-        if (pv_number(probe__value(c, n->e), &d)) probe__sketch_put(c->p, (psketch **)(void *)state, d);
-        break;
+    case PROBE_QUANTILES: probe__sketch_put(c->p, (psketch **)(void *)state, probe__value(c, n->e)); break;
     case PROBE_GROUP: probe__group_add(c, n, (pgroup **)(void *)state); break;
     default: n->run(c, n, state); break;
     }
@@ -83,17 +82,17 @@ static inline void probe__run_here(pctx *c, const pblock *b, uint8_t *state)
 {
     const uint64_t on = c->kind->on;
     for (const pnode *n = b->node, *end = n + b->n; n < end; n++)
-        if ((n->on & on) && (!n->where || probe__holds(c, n->where))) probe__run_node(c, n, state + n->offset);
+        if (n->always || ((n->on & on) && (!n->where || probe__holds(c, n->where))))
+            probe__run_node(c, n, state + n->offset);
 }
 
-/* As probe__run: mostly a pair has a group. */
-static inline void probe__run_pair(pctx *c, const pblock *b, uint8_t *state)
+/* What a pair n runs: mostly a group. */
+static inline void probe__run_pair(pctx *c, const pnode *n, uint8_t *state)
 {
-    const pnode *n = b->node;
-    if (LIKELY(b->n == 1 && n->op == PROBE_GROUP && !n->where && (n->on & c->kind->on)))
-        probe__group_add(c, n, (pgroup **)(void *)(state + n->offset));
+    if (LIKELY(n->one_group))
+        probe__group_add(c, n->kids.node, (pgroup **)(void *)state); /* the only one: its state is the first */
     else
-        probe__run_all(c, b, state);
+        probe__run_all(c, &n->kids, state);
 }
 
 /* ---- pairs, and those by one whole number: pair.c ---------------------------------------------------------------- */
@@ -234,7 +233,7 @@ static inline void probe__meet(pctx *c, const pnode *n, ppair *s, pslot *at, uin
     c->duration_ns = probe__span(c->trace, o->ts, c->ev->ts);
     if (!n->pair_where || probe__holds(c, n->pair_where)) {
         s->pairs++;
-        probe__run_pair(c, &n->kids, kids);
+        probe__run_pair(c, n, kids);
     }
     c->start = outer_start;
     c->paired = outer_paired;

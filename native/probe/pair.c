@@ -5,7 +5,8 @@
 #include "probe/hot.h"
 
 #define FIRST_SLOTS 64u
-#define SPARE_MAX   64u /* nested starts that one key may have open */
+#define ROOMY_SLOTS 1024u /* up to here a quarter of the slots is used, then half: collisions cost more than memory */
+#define SPARE_MAX   64u   /* nested starts that one key may have open */
 
 static const uint8_t *key_of(const pslot *s) { return s->key ? s->key : (const uint8_t *)s->small; }
 
@@ -61,7 +62,7 @@ static bool rehash(probe *p, ppair *s, uint32_t cap)
     s->slot = slot;
     s->last = slot + cap - 1;
     s->cap = cap;
-    s->limit = cap / 2;
+    s->limit = cap / (cap <= ROOMY_SLOTS ? 4 : 2);
     s->used = 0;
     for (uint32_t i = 0; i < old_cap; i++) {
         if (!old[i].hash) continue;

@@ -350,17 +350,105 @@ static void runs_tell_the_same_events(void **state)
     }
 }
 
-static int mute_second(void *arg, nt_kind *k)
-{
-    (void)arg;
-    k->muted = k->id == 2;
-    return 0;
-}
-
 static int count_event(void *arg, const nt_event *ev)
 {
     (void)ev;
     ++*(int *)arg;
+    return 0;
+}
+
+#define CROWD        4 /* threads */
+#define CROWD_EVENTS 1500u
+
+typedef struct crowd {
+    uint64_t n, n_late;
+    int64_t ts;
+    uint32_t seq[CROWD];
+    nt_turn turn[CROWD * CROWD_EVENTS]; /* since the last run that was the `last` */
+    int64_t turn_ts[CROWD * CROWD_EVENTS];
+    uint32_t n_turns;
+} crowd;
+
+static int take_crowd(void *arg, nt_run *run)
+{
+    crowd *c = arg;
+    while (nt_run_next(run)) {
+        const nt_event *ev = &run->event;
+        assert_in_range(ev->thread, 11, 10 + CROWD);
+        assert_int_equal(ev->thread, ev->capture_thread);
+        assert_int_equal(ev->seq, ++c->seq[ev->thread - 11]);
+        c->n_late += ev->ts < c->ts;
+        c->ts = ev->ts;
+        c->n++;
+        c->turn[c->n_turns] = run->at[-1];
+        c->turn_ts[c->n_turns++] = ev->ts;
+    }
+    for (uint32_t i = 0; run->last && i < c->n_turns; i++) {
+        nt_event ev;
+        nt_run_look(run, &c->turn[i], &ev);
+        assert_int_equal(ev.ts, c->turn_ts[i]);
+    }
+    if (run->last) c->n_turns = 0;
+    return 0;
+}
+
+/* One thread, two and more, with blocks of their own, whose events come at any time, often at the same one: all are
+ * delivered in order of time, each thread's in its own order. */
+static void threads_are_merged(void **state)
+{
+    (void)state;
+    static crowd c;
+    for (size_t i = 0; i < N_FORMS * CROWD; i++) {
+        const uint32_t n_threads = 1 + (uint32_t)(i % CROWD);
+        tw w;
+        err e = {0};
+        uint32_t seq[CROWD] = {0}, random = 1 + (uint32_t)i;
+        int64_t ts[CROWD] = {0};
+        nt_options o = nt_options_default();
+        nt_sink sink = {.event = count_event, .run = take_crowd}; /* all of them wait */
+        buf none;
+        buf_init(&none, 0);
+        tw_start(&w, forms[i / CROWD].v6, forms[i / CROWD].compressed);
+        tw_fields(&w, &none, NULL, 0);
+        tw_begin(&w, TW_METADATA);
+        tw_put_kind(&w, 1, "P", 1, "Wanted", 0, buf_view(&none), (slice){0});
+        tw_end(&w);
+        for (uint32_t t = 0; w.v6 && t < n_threads; t++) {
+            tw_begin(&w, TW_THREADS);
+            tw_put_thread(&w, 11 + t, 11 + t, 77, "");
+            tw_end(&w);
+        }
+        for (uint32_t block = 0; block < 3 * n_threads; block++) {
+            const uint32_t t = block % n_threads;
+            tw_begin(&w, TW_EVENTS);
+            for (uint32_t k = 0; k < CROWD_EVENTS / 3; k++) {
+                random = random * 1664525 + 1013904223;
+                ts[t] += random >> 28 > 9 ? 0 : random >> 28;
+                tw_put_event(
+                    &w,
+                    &(tw_event){.kind = 1, .seq = ++seq[t], .thread = 11 + t, .capture = 11 + t, .ts = 2000 + ts[t]});
+            }
+            tw_end(&w);
+        }
+        tw_finish(&w);
+        c = (crowd){0};
+        nt_reader *r = nt_new(&o, &sink, &c, &e);
+        assert_int_equal(nt_feed(r, tw_bytes(&w).p, tw_bytes(&w).n, &e), 0);
+        assert_int_equal(nt_finish(r, &e), 0);
+        assert_int_equal(c.n, n_threads * CROWD_EVENTS);
+        assert_int_equal(c.n_late, 0);
+        assert_int_equal(c.n_turns, 0);
+        assert_int_equal(nt_stats_of(r)->out_of_order, 0);
+        nt_free(r);
+        buf_fini(&none);
+        tw_fini(&w);
+    }
+}
+
+static int mute_second(void *arg, nt_kind *k)
+{
+    (void)arg;
+    k->muted = k->id == 2;
     return 0;
 }
 
@@ -490,6 +578,7 @@ int main(void)
         cmocka_unit_test(a_dead_reader_repeats_its_error),
         cmocka_unit_test(blocks_of_unknown_sorts_are_stepped_over),
         cmocka_unit_test(runs_tell_the_same_events),
+        cmocka_unit_test(threads_are_merged),
         cmocka_unit_test(a_muted_event_lets_go_of_those_that_wait),
         cmocka_unit_test(a_flush_delivers_what_waits),
         cmocka_unit_test(times_are_exact_for_any_clock),
