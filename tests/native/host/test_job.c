@@ -16,7 +16,7 @@ static struct {
 
 typedef struct job {
     host_job job;
-    const char *how;
+    char how[24];
     pthread_t caller;
     atomic_bool stop;
 } job;
@@ -66,7 +66,7 @@ static job *new_job(lua_State *L)
     const char *how = luaL_checkstring(L, 1);
     job *j = host_job_new(L, sizeof *j, &FULL);
     seen.made++;
-    j->how = how;
+    snprintf(j->how, sizeof j->how, "%s", how); /* Lua may let go of its text while the job works */
     j->caller = pthread_self();
     return j;
 }
