@@ -36,6 +36,7 @@ local RESOURCE_ORDER <const> = { __order = {
 ---@field sizes table?            { gen0, gen1, gen2, large, pinned, committed } in bytes; absent ones were not measured
 ---@field quality table?          of a gcdump: { timed_out, reader_failed, gc_stopped, completed, no_name, gaps }
 ---@field retention boolean       whether roots were captured, so that chains can be told
+---@field totals boolean?         its objects were counted by type, and not kept
 ---@field retention_limit integer length of chains
 ---@field sections table<string, any>   what views of a walked heap answer, by the view's name
 ---@field mvids table<string, string>?  version ids of modules by path
@@ -51,7 +52,7 @@ function M.heap(artifact)
   local s, info = artifact.sizes or {}, artifact.info
   return setmetatable({
     totalBytes = info.bytes, gen0Bytes = s.gen0, gen1Bytes = s.gen1, gen2Bytes = s.gen2, largeObjectHeapBytes = s.large,
-    pinnedObjectHeapBytes = s.pinned, committedBytes = s.committed, objectCount = info.objects, referenceCount = info.references,
+    pinnedObjectHeapBytes = s.pinned, committedBytes = s.committed, objectCount = info.objects, referenceCount = not artifact.totals and info.references or nil,
     reachableBytes = info.reached_bytes, unreachableBytes = info.unreached_bytes,
   }, HEAP_ORDER)
 end
@@ -105,11 +106,20 @@ function M.not_captured(artifact, view, parameter)
     { detail = view, hints = { hints.new("inspect_heap", "Walk it again.", retake(artifact, { [parameter] = true }), "high") } })
 end
 
+--- The error of a view that looks at objects, of a heap whose objects were only counted; nil of any other.
+function M.only_counted(artifact, view)
+  if not artifact.totals then return nil end
+  return errors.new("ViewNotCaptured", ("The heap was only counted (detail=totals), and the view %s looks at its objects."):format(view),
+    { detail = view, hints = { hints.new("inspect_heap", "Walk it and keep its objects.", retake(artifact, { detail = "graph" }), "high") } })
+end
+
 --- Makes sure that the graph can be asked what keeps what: true; nil, err where it has no references or roots.
 ---@param artifact HeapArtifact
 ---@param view string
 ---@param entry Handle
 function M.analysed(artifact, view, entry)
+  local counted = M.only_counted(artifact, view)
+  if counted then return nil, counted end
   local q = artifact.quality
   if q and (q.gaps or 0) > 0 then
     return nil, M.unavailable(artifact, view, entry, "events of it were lost, so its references are not known")

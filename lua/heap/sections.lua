@@ -31,6 +31,8 @@ function M.view(name, parameter, sentence)
   return function(artifact, options, entry)
     if artifact.origin == "gcdump" then return nil, artifacts.unavailable(artifact, name, entry) end
     local section = artifact.sections[name]
+    local counted = not section and artifacts.only_counted(artifact, name)
+    if counted then return nil, counted end
     if not section then return nil, artifacts.not_captured(artifact, name, parameter or "what the view " .. name .. " shows") end
     return cut(section.rows, options.topN or TOP), sentence and { summary = sentence(section.rows, section) } or nil
   end

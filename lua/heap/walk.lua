@@ -66,6 +66,7 @@ end
 local function refused(err, pid)
   if not pid or err.kind ~= "LimitExceeded" and err.kind ~= "OutOfMemory" then return err end
   return errors.not_supported(err.message, {
+    hints.new("inspect_heap", "Count the objects by type, without a copy.", { source = "live", processId = pid, detail = "totals" }, "high"),
     hints.new("inspect_heap", "Take a snapshot by the runtime's own events.", { source = "gcdump", processId = pid }, "high"),
     hints.new("collect_process_dump", "Write a dump, and open it with source=dump.", { processId = pid, dumpType = "WithHeap" }),
   })
@@ -74,13 +75,14 @@ end
 --- Walks a heap. What it gives is completed by heap.artifact.
 ---@param ctx table
 ---@param what { process: TargetProcess?, path: string?, retention: boolean, statics: boolean, delegates: boolean, strings: boolean,
----  freeze: string? }
+---  freeze: string?, totals: boolean? }
 ---@return table?, table? err
 function M.walk(ctx, what)
   local args, options = worker.target { process = what.process, dump = what.path }
-  args.freeze = what.freeze
+  args.freeze, args.totals = what.freeze, what.totals
   args.statics, args.delegates, args.strings = what.statics, what.delegates, what.strings
-  options.timeout_ms, options.message, options.no_end = M.TIMEOUT_MS, "Walking the heap", true
+  options.timeout_ms, options.no_end = M.TIMEOUT_MS, true
+  options.message = what.totals and "Counting the heap's objects" or "Walking the heap"
   local began, started_unix_ms = loop.now_ns(), loop.unix_ms()
   local result <close>, err, again = run(ctx, args, options)
   if not result then return nil, refused(err, args.pid) end
@@ -96,7 +98,7 @@ function M.walk(ctx, what)
   local warnings = warnings_of(details)
   if again then warnings[#warnings + 1] = "Again: the first walk failed (" .. tostring(again.message) .. ")." end
   return {
-    graph = made, process_id = what.process and what.process.pid or details.pid, started_unix_ms = started_unix_ms,
+    graph = made, totals = what.totals or nil, process_id = what.process and what.process.pid or details.pid, started_unix_ms = started_unix_ms,
     duration_ms = (loop.now_ns() - began) / 1e6, suspend_ms = details.stop and details.stop.ms, stop = details.stop,
     runtime = details.runtime, sizes = details.sizes, sections = sections_of(details), warnings = warnings,
     real_path = what.path,

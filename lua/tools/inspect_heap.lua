@@ -38,8 +38,24 @@ local function form_of(path)
   return head:sub(1, 8) == "Nettrace" and "recording" or "core"
 end
 
+-- What looks at objects, and so is nothing for who only counts them.
+local LOOKS <const> = { "includeRetentionPaths", "includeStaticFields", "includeDelegateTargets", "includeDuplicateStrings" }
+
+local function check_totals(args)
+  for _, name in ipairs(LOOKS) do
+    if args[name] then return nil, errors.invalid(name, ("detail=totals counts objects and looks at none: leave %s or detail out.")
+      :format(name)) end
+  end
+  if args.freeze == "fork" then return nil, errors.invalid("freeze", "detail=totals counts where the heap lies: leave freeze out.") end
+  return true
+end
+
 local function check(args, call)
   local given = call.explicit
+  if args.detail == "totals" then
+    local ok, err = check_totals(args)
+    if not ok then return nil, err end
+  end
   if not given.dumpFilePath then return true end
   if given.processId then return nil, errors.invalid("processId", "A file is read, not a process: leave processId out.") end
   if args.source == "gcdump" and args.exportTrace then
@@ -81,6 +97,11 @@ local function next_steps(artifact, entry, rows)
     })
   else
     list[1] = hints.new("query_snapshot", "See more types.", { handle = entry.id, view = "top-types" })
+  end
+  if artifact.totals then
+    list[#list + 1] = hints.new("inspect_heap", "Keep the objects too: retained sizes, chains, handles, timers.", {
+      source = artifact.origin, processId = not artifact.dump_path and artifact.process_id or nil, dumpFilePath = artifact.dump_path })
+    return list
   end
   list[#list + 1] = hints.new("query_snapshot", "See what would go with each type: its retained size.",
     { handle = entry.id, view = "retained" })
@@ -142,8 +163,8 @@ local function of_file(ctx, args)
     return nil, errors.invalid("dumpFilePath", "This is neither a .gcdump file nor a .nettrace recording; a core dump goes with "
       .. "source=dump.")
   else
-    artifact, err = walk.walk(ctx, { path = path, retention = true, statics = args.includeStaticFields,
-      delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
+    artifact, err = walk.walk(ctx, { path = path, totals = args.detail == "totals", retention = true,
+      statics = args.includeStaticFields, delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
     if artifact then artifact.origin, artifact.retention = "dump", args.includeRetentionPaths end
   end
   if not artifact then return nil, form == "core" and without_heap(err) or err end
@@ -182,8 +203,8 @@ local function of_live(ctx, args)
     return nil, errors.not_supported(("Process %d is NativeAOT: there is no library that knows its heap."):format(target.pid))
   end
   local artifact
-  artifact, err = walk.walk(ctx, { process = target, freeze = args.freeze, retention = args.includeRetentionPaths,
-    statics = args.includeStaticFields, delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
+  artifact, err = walk.walk(ctx, { process = target, freeze = args.freeze, totals = args.detail == "totals",
+    retention = args.includeRetentionPaths, statics = args.includeStaticFields, delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
   if not artifact then return nil, err end
   artifact.origin, artifact.retention = "live", args.includeRetentionPaths
   return answer(artifact, args, target)
@@ -259,6 +280,10 @@ return tool {
     {
       "freeze", "string", default = "copy", trim = true, enum = { "copy", "fork" }, applies_to = { "live" },
       refused_for = { "dump", "gcdump" }, note = "fork: shorter stop; must be configured.",
+    },
+    {
+      "detail", "string", default = "graph", trim = true, enum = { "graph", "totals" }, applies_to = WALKED, refused_for = { "gcdump" },
+      note = "totals: objects by type only; any size in little memory.",
     },
     { "topTypes", "int", default = 20, min = 1, clamp_to = 200, note = "Rows of each list; the handle has all." },
     { "includeRetentionPaths", "bool", default = false, applies_to = WALKED, note = "A chain from a root to each top type." },

@@ -102,6 +102,9 @@ bool graph_builder_counted_node(graph_builder *b, uint64_t address, uint32_t typ
 bool graph_builder_target(graph_builder *b, uint64_t target); /* 0 counts as one */
 /* Drops all references that were listed so far: some are missing, so nobody knows whose the others are. */
 void graph_builder_forget_targets(graph_builder *b);
+/* Objects of a type that were only counted: the sealed graph tells what there is of each type, and has no node. Not to
+ * be mixed with nodes. */
+bool graph_builder_totals(graph_builder *b, uint32_t type, uint64_t count, uint64_t bytes);
 
 /* target lives as long as key: a dependent handle, an entry of a ConditionalWeakTable. An edge from key to target. */
 bool graph_builder_dependent(graph_builder *b, uint64_t key, uint64_t target);
@@ -133,6 +136,8 @@ void graph_unref(graph *g); /* any thread; NULL is fine */
 /* Nodes are numbered from 0 in order of address, types from 0 in order of first use. */
 typedef struct graph_info {
     uint32_t nodes, types, roots;
+    uint32_t totals_only; /* 1: objects were counted (graph_builder_totals), and are no nodes */
+    uint64_t objects;     /* as many as nodes, or counted ones */
     uint64_t edges, bytes;
     uint64_t dangling_edges; /* references whose target is no object of the graph: left out */
     uint64_t missing_edges;  /* counted for nodes, but never listed */

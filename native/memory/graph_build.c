@@ -138,8 +138,8 @@ bool graph_builder_counted_node(graph_builder *b, uint64_t address, uint32_t typ
 {
     bool big = size >= GRAPH_SIZE_BIG;
     b->node_open = false;
-    if (b->closed || b->n_nodes >= b->lim.nodes || type >= b->n_types || size > GRAPH_MAX_BYTES - b->bytes ||
-        !room_for_node(b) || (big && !GROW(b, big, cap_big, b->n_big))) {
+    if (b->closed || b->totals || b->n_nodes >= b->lim.nodes || type >= b->n_types ||
+        size > GRAPH_MAX_BYTES - b->bytes || !room_for_node(b) || (big && !GROW(b, big, cap_big, b->n_big))) {
         b->closed = true; /* a hole in the middle would give listed targets to other nodes */
         b->dropped_nodes++;
         return false;
@@ -158,6 +158,20 @@ bool graph_builder_counted_node(graph_builder *b, uint64_t address, uint32_t typ
 bool graph_builder_node(graph_builder *b, uint64_t address, uint32_t type, uint64_t size)
 {
     return graph_builder_counted_node(b, address, type, size, 0);
+}
+
+bool graph_builder_totals(graph_builder *b, uint32_t type, uint64_t count, uint64_t bytes)
+{
+    if (b->n_nodes || type >= b->n_types || bytes > GRAPH_MAX_BYTES - b->bytes || count > bytes) {
+        b->dropped_nodes += count;
+        return false;
+    }
+    b->totals = true;
+    b->types[type].count += count;
+    b->types[type].bytes += bytes;
+    b->n_counted += count;
+    b->bytes += bytes;
+    return true;
 }
 
 bool graph_builder_target(graph_builder *b, uint64_t target)

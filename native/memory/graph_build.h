@@ -35,6 +35,8 @@ struct graph_builder {
     uint32_t last_type;
     bool node_open; /* the last node was taken: its edges may come */
     bool closed;    /* a node was dropped: all later ones are */
+    bool totals;    /* objects are counted, and are no nodes */
+    uint64_t n_counted;
     uint64_t dropped_nodes, dropped_edges, dropped_roots, dropped_texts;
 };
 

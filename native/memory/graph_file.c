@@ -11,7 +11,7 @@
 
 #include "memory/graph_internal.h"
 
-#define MAGIC UINT64_C(0x3148505247454e4c) /* "LNEGRPH1" */
+#define MAGIC UINT64_C(0x3248505247454e4c) /* "LNEGRPH2" */
 
 typedef struct header {
     uint64_t magic, bytes; /* of the whole file */
@@ -158,9 +158,27 @@ static int place(graph *g, err *e)
     return 0;
 }
 
+/* What was only counted adds up by type. */
+static int check_totals(const graph *g, err *e)
+{
+    const graph_info *i = &g->info;
+    uint64_t count = 0, bytes = 0;
+    if (i->nodes || i->edges || i->roots) return broken("objects beside counted ones", e);
+    for (uint32_t k = 0; k < i->types; k++) {
+        const graph_stored_type *t = &g->types[k];
+        if (t->bytes > GRAPH_MAX_BYTES || t->count > t->bytes) return broken("a type of impossible sizes", e);
+        count += t->count;
+        bytes += t->bytes;
+        if (bytes > GRAPH_MAX_BYTES) return broken("types of impossible sizes", e);
+    }
+    return count == i->objects && bytes == i->bytes ? 0 : broken("types that do not add up", e);
+}
+
 static int check_nodes(const graph *g, err *e)
 {
     const graph_info *i = &g->info;
+    if (i->totals_only) return check_totals(g, e);
+    if (i->objects != i->nodes) return broken("objects that are no nodes", e);
     uint64_t big = 0, bytes = 0;
     if (g->first[0] != 0 || g->first[i->nodes] != i->edges) return broken("references outside of their array", e);
     for (uint32_t n = 0; n < i->nodes; n++) {

@@ -44,7 +44,7 @@ static int l_tostring(lua_State *L)
 {
     const graph_box *box = luaL_checkudata(L, 1, GRAPH_TYPE);
     if (box->g)
-        lua_pushfstring(L, "graph of %I objects", (LUAI_UACINT)graph_info_of(box->g)->nodes);
+        lua_pushfstring(L, "graph of %I objects", (LUAI_UACINT)graph_info_of(box->g)->objects);
     else
         lua_pushliteral(L, "graph (closed)");
     return 1;
@@ -56,7 +56,7 @@ static int l_info(lua_State *L)
     const graph_box *box = graph_lua__check(L, 1);
     const graph_info *i = graph_info_of(box->g);
     lua_createtable(L, 0, 16);
-    host_set_count(L, "objects", i->nodes);
+    host_set_count(L, "objects", i->objects);
     host_set_count(L, "references", i->edges);
     host_set_count(L, "types", i->types);
     host_set_count(L, "roots", i->roots);

@@ -363,8 +363,11 @@ static int place_texts(seal *s, uint32_t **offsets, err *e)
     return 0;
 }
 
-static void sum_types(graph *g)
+static void sum_types(graph *g, const graph_builder *b)
 {
+    g->info.totals_only = b->totals;
+    g->info.objects = b->totals ? b->n_counted : g->info.nodes;
+    g->info.bytes = b->totals ? b->bytes : 0;
     for (uint32_t i = 0; i < g->info.nodes; i++) {
         uint64_t size = graph_size(g, i);
         g->types[g->type[i]].count++;
@@ -399,7 +402,7 @@ static int place_types(seal *s, err *e)
     for (uint32_t i = 0; i < g->info.roots; i++)
         g->roots[i].name = offsets[g->roots[i].name];
     free(offsets);
-    sum_types(g);
+    sum_types(g, b);
     return 0;
 }
 

@@ -237,8 +237,9 @@ int heap_open(dac *d, const heap_options *o, heap **out, err *e)
     if (!h->o.threads) h->o.threads = processors < 1 ? 1 : processors > 4 ? 4 : (unsigned)processors;
     if (!h->o.pause_ns) h->o.pause_ns = HEAP_PAUSE_NS;
     h->facts.live = mem_is_live(h->t);
-    int rc = h->o.in_place    ? open_in_place(h, e)
-             : !h->facts.live ? open_core(h, e)
+    h->o.in_place = h->o.in_place || (h->o.count && h->facts.live);
+    int rc = h->o.in_place    ? h->o.count ? heap__open_to_count(h, e) : open_in_place(h, e)
+                : !h->facts.live ? open_core(h, e)
              : h->o.fork      ? heap__capture_fork(h, e)
                               : heap__capture_live(h, e);
     if (rc == 0) {

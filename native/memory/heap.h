@@ -47,6 +47,8 @@ typedef struct heap_options {
     int64_t pause_ns; /* 0: HEAP_PAUSE_NS; what is estimated to take longer is refused */
     bool in_place; /* no copy, no roots: a live target stands until heap_close; for a look at few objects, or a count of
                       all where there is no memory for a copy */
+    bool count;    /* all will be counted, by heap_totals_of: a live target is read in_place, and the pause, which is
+                      estimated first, may be refused */
     bool fork;     /* of a live target: by a copy-on-write image (fork.h) instead of a copy made while it stands */
     bool stacks;   /* read the roots on stacks too */
     unsigned list; /* bits of heap_kind: objects of these kinds are shown to who walks for a graph */
@@ -124,5 +126,9 @@ const uint64_t *heap_finalizers(const heap *h, size_t *n, size_t *n_ready);
 /* All objects and references, roots, dependent handles; types described as far as the walk met them. statics: adds a
  * named root for every static field that refers to something. */
 int heap_graph_of(heap *h, bool statics, heap_object_fn each, void *arg, graph **out, err *e);
+/* The same types with what there is of each, and no object (graph_info.totals_only): no memory per object. A live
+ * target is resumed as soon as it is counted. Timeout: it would have stood longer than pause_ns. Uses h up, but for its
+ * facts, regions and types. */
+int heap_totals_of(heap *h, graph **out, err *e);
 
 #endif

@@ -161,11 +161,11 @@ void heap_details_write(heap_details *d, const heap_wanted *want, jsonw *w)
         void (*write)(heap_details *d, jsonw *w);
         bool wanted;
     } sections[] = {{"fragmentation", heap__write_segments, true},
-                    {"finalizer-queue", heap__write_queue, true},
-                    {"gchandles", heap__write_handles, true},
-                    {"timers", heap__write_timers, true},
-                    {"async", heap__write_async, true},
-                    {"alc", heap__write_contexts, true},
+                    {"finalizer-queue", heap__write_queue, !want->totals},
+                    {"gchandles", heap__write_handles, !want->totals},
+                    {"timers", heap__write_timers, !want->totals},
+                    {"async", heap__write_async, !want->totals},
+                    {"alc", heap__write_contexts, !want->totals},
                     {"static-fields", heap__write_statics, want->statics},
                     {"delegate-targets", heap__write_delegates, want->delegates},
                     {"duplicate-strings", heap__write_strings, want->strings}};

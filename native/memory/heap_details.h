@@ -23,6 +23,7 @@ void heap_details_see(void *arg, uint64_t address, uint32_t type, const uint8_t 
 
 typedef struct heap_wanted {
     bool statics, delegates, strings;
+    bool totals; /* of a heap that was only counted: nothing that is told by its objects, roots or handles */
 } heap_wanted;
 /* Writes one object: runtime, heap, notes, and a member for each view. */
 void heap_details_write(heap_details *d, const heap_wanted *want, jsonw *w);

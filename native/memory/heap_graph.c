@@ -4,7 +4,7 @@
 
 #define NAME_BYTES 8192u
 
-static void describe_types(heap *h, graph_builder *b)
+void heap__describe_types(heap *h, graph_builder *b)
 {
     buf name;
     buf_init(&name, (size_t)1 << 20);
@@ -67,7 +67,7 @@ bool heap_is_torn(const heap *h)
 }
 
 /* How much of the heap could not be made out, for whoever reads the counts. */
-static void say_damage(heap *h)
+void heap__say_damage(heap *h)
 {
     uint64_t bytes = 0, places = 0, first = 0;
     for (size_t i = 0; i < h->n_regions; i++) {
@@ -89,10 +89,10 @@ int heap_graph_of(heap *h, bool statics, heap_object_fn each, void *arg, graph *
     graph *g = NULL;
     int rc = heap_walk_graph(h->types, h->regions, h->n_regions, h->contexts, h->n_contexts, b, each, arg, e);
     if (rc < 0) goto out;
-    say_damage(h);
+    heap__say_damage(h);
     add_roots(h, b);
     if (statics) add_statics(h, b);
-    describe_types(h, b);
+    heap__describe_types(h, b);
     g = graph_seal(b, e);
     rc = g ? 0 : -(int)(e->kind ? e->kind : ERR_NO_MEMORY);
 out:

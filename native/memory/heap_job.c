@@ -48,7 +48,8 @@ static int walk_once(mem_job *j, heap_options *o, dac *d, walked *w, err *e)
     if (rc < 0) return rc;
     w->details = heap_details_new(w->h, e);
     if (!w->details) return -ERR_NO_MEMORY;
-    job_progress(j, 0.2, "walking the heap");
+    job_progress(j, 0.2, o->count ? "counting objects" : "walking the heap");
+    if (o->count) return heap_totals_of(w->h, &w->g, e);
     return heap_graph_of(w->h, job_bool(j, "roots", true), heap_details_see, w->details, &w->g, e);
 }
 
@@ -69,8 +70,10 @@ int job_heap(mem_job *j, err *e)
 {
     heap_wanted want = {.statics = job_bool(j, "statics", false),
                         .delegates = job_bool(j, "delegates", false),
-                        .strings = job_bool(j, "strings", false)};
-    heap_options o = {.stacks = job_bool(j, "roots", true),
+                        .strings = job_bool(j, "strings", false),
+                        .totals = job_bool(j, "totals", false)};
+    heap_options o = {.stacks = job_bool(j, "roots", true) && !want.totals,
+                      .count = want.totals,
                       .fork = strcmp(job_text(j, "freeze", "copy"), "fork") == 0,
                       .list = 1u << HEAP_TIMER_QUEUE_TIMER | 1u << HEAP_ASYNC_BOX | 1u << HEAP_LOAD_CONTEXT};
     if (want.strings) o.list |= 1u << HEAP_STRING;

@@ -16,10 +16,8 @@
 #define COPY_THREADS_MAX 8u
 #define MEASURED_BYTES   ((size_t)8 << 20)
 #define TOUCHED_MORE     ((size_t)4 << 20)
-#define THREAD_STOP_NS   INT64_C(60000)  /* to stop one thread */
 #define THREAD_STACK_NS  INT64_C(400000) /* to read the roots on its stack */
 #define SLOWEST_BYTES_S  UINT64_C(500000000)
-#define GC_WAIT_NS       INT64_C(5000000)
 #define PAGE             UINT64_C(4096)
 
 static void tell(const heap *h, const char *what)
@@ -243,7 +241,8 @@ static int estimate(heap *h, err *e)
     size_t bytes = copy_bytes(h);
     double rate = (double)measured_rate(h);
     h->facts.estimate_ns = (int64_t)((double)bytes * 1e9 / rate) +
-                           (int64_t)h->facts.threads * (THREAD_STOP_NS + (h->o.stacks ? THREAD_STACK_NS : 0)) + 5000000;
+                           (int64_t)h->facts.threads * (HEAP_THREAD_STOP_NS + (h->o.stacks ? THREAD_STACK_NS : 0)) +
+                           5000000;
     if (h->facts.estimate_ns <= h->o.pause_ns) return 0;
     rc = err_set(e, ERR_LIMIT,
                  "the process would stand for about %lld ms while %llu MB are copied, and may stand for %lld ms",
@@ -303,7 +302,7 @@ int heap__capture_live(heap *h, err *e)
     for (int i = 0; i < HEAP_GC_TRIES; i++) {
         rc = stop_and_read(h, i + 1 == HEAP_GC_TRIES, e);
         if (rc <= 0) break;
-        struct timespec wait = {.tv_nsec = GC_WAIT_NS};
+        struct timespec wait = {.tv_nsec = HEAP_GC_WAIT_NS};
         nanosleep(&wait, NULL); /* a collection ends by itself, and nothing tells us when */
     }
     h->facts.stop_ns = mem_stop_ns(h->t);

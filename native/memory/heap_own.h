@@ -79,6 +79,14 @@ int heap__make_room(heap *h, err *e);
 int heap__fits(const heap *h, err *e); /* should it have grown since */
 int heap__copy(heap *h, err *e);
 void heap__hurry(bool on, int *before);
+#define HEAP_GC_WAIT_NS INT64_C(5000000)
+/* Of a live target that is to be counted (heap_options.count): it stands, and no collection is at work, or it is said. */
+int heap__open_to_count(heap *h, err *e);
+/* What the estimate allows for each thread that is to be stopped. */
+#define HEAP_THREAD_STOP_NS INT64_C(60000)
+/* Names and modules of the types that are in the builder. */
+void heap__describe_types(heap *h, graph_builder *b);
+void heap__say_damage(heap *h);
 /* fork_heap.c: the same by an image of the target (fork.h), which stays until heap_close. */
 int heap__capture_fork(heap *h, err *e);
 

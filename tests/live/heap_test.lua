@@ -339,6 +339,72 @@ local function in_motion(runtime)
   end
 end
 
+-- ---- detail=totals ----------------------------------------------------------------------------------------------------------------
+
+local function counted(skip)
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    local target <close> = start(runtime, "known", N)
+    local function look(what)
+      local envelope = inspect(server, what)
+      local rows = {}
+      for _, row in ipairs(ask(server, envelope.handle, "top-types").topTypes) do
+        rows[row.typeFullName] = { row.instanceCount, row.totalBytes, row.identity and row.identity.metadataToken }
+      end
+      return rows, envelope
+    end
+    local kept, whole = look { source = "live", processId = target.pid }
+    local rows, totals = look { source = "live", processId = target.pid, detail = "totals" }
+    h.eq(kept, rows, runtime .. ": what is counted is what is kept")
+    h.eq(N, rows["Lunette.Target.Node"][1], runtime .. " nodes")
+    local heap, other = totals.data.heap, whole.data.heap
+    h.eq({ other.objectCount, other.totalBytes, other.gen0Bytes, other.largeObjectHeapBytes },
+      { heap.objectCount, heap.totalBytes, heap.gen0Bytes, heap.largeObjectHeapBytes }, runtime)
+    h.eq(nil, heap.referenceCount, "nobody counted them")
+    h.ok(totals.data.suspendDuration, "how long it stood")
+    for _, view in ipairs { "retained", "gcroot", "objsize", "dominators", "roots-by-kind", "timers", "gchandles", "alc" } do
+      local _, err = ask(server, totals.handle, view, { address = "0x1000" })
+      h.eq("ViewNotCaptured", err and err.kind, view)
+    end
+    h.ok(ask(server, totals.handle, "fragmentation"), "regions are known")
+    local growth = h.ok(ask(server, totals.handle, "growth", { baselineHandle = whole.handle }))
+    h.eq(0, #growth.growth.growers, runtime .. ": one heap, looked at twice")
+    h.ok(target:command("ping", "^PONG"), "the target goes on")
+
+    local file = dump_of(server, target)
+    kept = look { source = "dump", dumpFilePath = file }
+    h.eq(kept, (look { source = "dump", dumpFilePath = file, detail = "totals" }), runtime .. " dump")
+    h.fs.remove(file)
+  end)
+end
+
+local function counted_in_motion(skip)
+  local server <close> = server_with()
+  each_runtime(skip, function(runtime)
+    local target <close> = start(runtime, "churn", 2)
+    for _ = 1, 2 do
+      local data = inspect(server, { source = "live", processId = target.pid, topTypes = 10, detail = "totals" }).data
+      local nodes = by_name(data.topTypesByBytes)["Lunette.Target.Node"]
+      h.eq(50000, nodes and nodes.instanceCount, runtime .. " nodes while others are made and collected")
+      h.ok(target:command("ping", "^PONG"), "the target goes on")
+    end
+  end)
+end
+
+local function counted_only(skip)
+  local built, why = build("net10.0")
+  if not built then skip(why) end
+  local server <close> = server_with()
+  local target <close> = start("net10.0", "idle")
+  for name, more in pairs { includeRetentionPaths = true, includeDuplicateStrings = true, freeze = "fork" } do
+    local envelope = h.ok(server:call("inspect_heap", { source = "live", processId = target.pid, detail = "totals", [name] = more }))
+    h.eq("InvalidArgument", envelope.error and envelope.error.kind, name)
+    h.ok(envelope.error.message:find(name, 1, true), envelope.error.message)
+  end
+  local envelope = h.ok(server:call("inspect_heap", { source = "gcdump", processId = target.pid, detail = "totals" }))
+  h.eq("InvalidArgument", envelope.error and envelope.error.kind, "a gcdump tells of every object")
+end
+
 -- ---- freeze=fork ------------------------------------------------------------------------------------------------------------------
 
 local ROUNDS <const> = 4 -- on each runtime; a thousand: tests/bench/heap/fork_rounds.c
@@ -401,6 +467,9 @@ return {
   { "a heap in motion, .NET 10", in_motion("net10.0") },
   { "a heap in motion, .NET 9", in_motion("net9.0") },
   { "a heap in motion, .NET 8", in_motion("net8.0") },
+  { "objects are counted without being kept, live and from a dump", counted },
+  { "a heap in motion is counted", counted_in_motion },
+  { "what looks at objects does not go with a count", counted_only },
   { "a fork is read like a copy, and harms nothing", forked },
   { "a fork is off unless it is configured", fork_is_off },
 }

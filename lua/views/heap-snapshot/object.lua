@@ -78,7 +78,7 @@ return view {
     local found, err = walk.object(ctx, artifact, entry, numbers.parse_address(options.address))
     if not found then return nil, gone(err, entry) end
     local open = sensitive.unlocked(ctx, options.includeSensitiveValues)
-    local moved = artifact.origin == "live" and not artifact.graph:object(numbers.parse_address(options.address))
+    local moved = artifact.origin == "live" and not artifact.totals and not artifact.graph:object(numbers.parse_address(options.address))
     local warnings = json.array({})
     if moved then warnings[1] = "Moved: no object of the snapshot began here; this is what the process has at this address now." end
     if found.fieldsTruncated then warnings[#warnings + 1] = "FieldsTruncated: the object has more fields than are shown." end

@@ -15,6 +15,8 @@ return view {
     if q and (q.gaps or 0) > 0 then
       return nil, artifacts.unavailable(artifact, "objsize", entry, "events of it were lost, so its references are not known")
     end
+    local counted = artifacts.only_counted(artifact, "objsize")
+    if counted then return nil, counted end
     local at, err = objects.find(artifact, options.address)
     if not at then return nil, err end
     local reach

@@ -10,6 +10,8 @@ return view {
     if artifact.info.roots == 0 and artifact.origin == "gcdump" then
       return nil, artifacts.unavailable(artifact, "roots-by-kind", entry, "it tells of no roots")
     end
+    local counted = artifacts.only_counted(artifact, "roots-by-kind")
+    if counted then return nil, counted end
     local rows = roots.rows(artifact)
     return rows, {
       fields = { quality = artifacts.quality(artifact) },

@@ -113,7 +113,8 @@ static double seconds_since(int64_t t0) { return (double)(mono_ns() - t0) / 1e9;
 
 int main(int argc, char **argv)
 {
-    if (argc < 3) return fprintf(stderr, "heap_bench types|segments|roots|edges|graph FILE_OR_PID [THREADS]\n"), 2;
+    if (argc < 3)
+        return fprintf(stderr, "heap_bench types|totals|segments|roots|edges|graph FILE_OR_PID [THREADS]\n"), 2;
     err e = {0};
     mem_target *t = NULL;
     dac *d = NULL;
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
     heap_options o = {.threads = argc > 3 ? (unsigned)atoi(argv[3]) : 0,
                       .stacks = true,
                       .fork = getenv("HEAP_BENCH_FORK") != NULL,
-                      .in_place = getenv("HEAP_BENCH_IN_PLACE") != NULL};
+                      .count = strcmp(argv[1], "totals") == 0};
     char *end;
     long pid = strtol(argv[2], &end, 10);
     int64_t t0 = mono_ns();
@@ -135,12 +136,12 @@ int main(int argc, char **argv)
     heap_region *r = heap_regions(h, &n);
     const heap_context *c = heap_contexts(h, &k);
     bool whole = strcmp(argv[1], "edges") == 0 || strcmp(argv[1], "roots") == 0 || strcmp(argv[1], "graph") == 0;
-    rc = whole ? heap_graph_of(h, strcmp(argv[1], "graph") == 0, NULL, NULL, &g, &e)
-               : heap_walk_stats(heap_types_in(h), r, n, c, k, o.threads ? o.threads : 2, &e);
+    rc = o.count ? heap_totals_of(h, &g, &e)
+         : whole ? heap_graph_of(h, strcmp(argv[1], "graph") == 0, NULL, NULL, &g, &e)
+                 : heap_walk_stats(heap_types_in(h), r, n, c, k, o.threads ? o.threads : 2, &e);
     if (rc < 0) return fail(&e);
-    if (o.in_place) mem_resume(t);
     double walked = seconds_since(t0) - opened;
-    if (strcmp(argv[1], "types") == 0) print_types(h);
+    if (o.count || strcmp(argv[1], "types") == 0) print_types(h);
     if (strcmp(argv[1], "segments") == 0) print_segments(h);
     if (strcmp(argv[1], "roots") == 0) print_roots(h, g);
     if (strcmp(argv[1], "edges") == 0) print_edges(g);
@@ -151,9 +152,8 @@ int main(int argc, char **argv)
     fprintf(stderr,
             "seconds\t%.3f\nopened\t%.3f\nwalked\t%.3f\npeak_bytes\t%ld\nstop_ms\t%.3f\ncopy_ms\t%.3f\nroots_ms\t%."
             "3f\nexpected_ms\t%.3f\nheld\t%" PRIu64 "\n",
-            seconds_since(t0), opened, walked, u.ru_maxrss * 1024,
-            (double)(o.in_place ? mem_stop_ns(t) : f->stop_ns) / 1e6, (double)f->stop_copy_ns / 1e6,
-            (double)f->stop_roots_ns / 1e6, (double)f->estimate_ns / 1e6, f->bytes_held);
+            seconds_since(t0), opened, walked, u.ru_maxrss * 1024, (double)f->stop_ns / 1e6,
+            (double)f->stop_copy_ns / 1e6, (double)f->stop_roots_ns / 1e6, (double)f->estimate_ns / 1e6, f->bytes_held);
     if (g) {
         const graph_info *i = graph_info_of(g);
         fprintf(stderr, "nodes\t%u\nedges\t%" PRIu64 "\nroots\t%u\ndangling\t%" PRIu64 "\ndangling_roots\t%u\n",

@@ -3,7 +3,7 @@
 # The heap walk against ClrMD (tests/live/heap_peer), on one dump of $MILLIONS million objects (30 is about 2 GB; needs three times that of
 # memory and once of disk), medians of $ROUNDS rounds in turns. To reach: count and bytes by type 5 times as fast, with a third of its memory;
 # both must print the same. Then the same process live: how long it stands while its heap is copied. To reach: 1 s for 2 GB, 100 ms for
-# 200 MB (MILLIONS=3). Then once more without a copy: it stands while its objects are counted where they lie. Last the whole graph with
+# 200 MB (MILLIONS=3). Then once more without a copy: it stands while its objects are counted where they lie (inspect_heap detail=totals, as with the dump above). Last the whole graph with
 # retained sizes' input: objects, references, roots.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -31,7 +31,7 @@ figure() { sed -n "s/^$1\t//p" "$2"; }
 median() { sort -n | awk '{v[NR]=$1} END {print v[int((NR+1)/2)]}'; }
 for ((i = 0; i < rounds; i++)); do
   "$out/peer/HeapPeer" types "$out/dump" >"$out/theirs" 2>"$out/theirs.$i"
-  "$bench" types "$out/dump" >"$out/ours" 2>"$out/ours.$i"
+  "$bench" totals "$out/dump" >"$out/ours" 2>"$out/ours.$i"
 done
 strip() { cut -f1-4 "$1"; }
 cmp <(strip "$out/theirs") <(strip "$out/ours") || { echo "the types differ"; exit 1; }
@@ -43,7 +43,7 @@ for ((i = 0; i < rounds; i++)); do "$bench" types "$target" 2>"$out/live.$i" >/d
 stop_ms=$(for f in "$out"/live.[0-9]*; do figure stop_ms "$f"; done | median) live_b=$(for f in "$out"/live.[0-9]*; do figure peak_bytes "$f"; done | median)
 awk -v s="$stop_ms" -v h="$(figure held "$out/live.0")" -v b="$live_b" 'BEGIN {
   printf "live: stood for %.0f ms while %.0f MB were copied, with %.0f MB of memory beside the copy\n", s, h/1e6, (b-h)/1e6 }'
-for ((i = 0; i < rounds; i++)); do HEAP_BENCH_IN_PLACE=1 "$bench" types "$target" 2>"$out/place.$i" >"$out/place"; done
+for ((i = 0; i < rounds; i++)); do "$bench" totals "$target" 2>"$out/place.$i" >"$out/place"; done
 cmp "$out/ours" "$out/place" || { echo "the types of the process differ from those of its dump"; exit 1; }
 stop_ms=$(for f in "$out"/place.[0-9]*; do figure stop_ms "$f"; done | median) live_b=$(for f in "$out"/place.[0-9]*; do figure peak_bytes "$f"; done | median)
 awk -v s="$stop_ms" -v b="$live_b" -v m="$their_b" 'BEGIN {

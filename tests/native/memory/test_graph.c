@@ -304,6 +304,81 @@ static void what_is_written_is_read_again(void **state)
 }
 
 /* Any byte may be anything: the graph is refused, or it is one that can be walked. */
+static graph *counted(err *e)
+{
+    graph_builder *b = graph_builder_new(NULL, e);
+    uint32_t a = type_of(b, 1, "App.A"), big = type_of(b, 2, "App.Big");
+    assert_true(graph_builder_totals(b, a, 40, 960));
+    assert_true(graph_builder_totals(b, big, UINT64_C(5000000000), UINT64_C(120000000000)));
+    assert_true(graph_builder_totals(b, a, 2, 48)); /* once more adds */
+    assert_false(graph_builder_totals(b, a, 1, GRAPH_MAX_BYTES));
+    assert_false(graph_builder_totals(b, a, 9, 8));     /* an object has a byte at least */
+    assert_false(graph_builder_totals(b, 7, 1, 24));    /* no such type */
+    assert_false(graph_builder_node(b, 0x1000, a, 24)); /* one or the other */
+    graph *g = graph_seal(b, e);
+    graph_builder_free(b);
+    return g;
+}
+
+static void check_counted(const graph *g)
+{
+    const graph_info *i = graph_info_of(g);
+    graph_type t;
+    assert_int_equal(i->totals_only, 1);
+    assert_int_equal(i->nodes, 0);
+    assert_int_equal(i->edges + i->roots, 0);
+    assert_int_equal(i->objects, UINT64_C(5000000042));
+    assert_int_equal(i->bytes, UINT64_C(120000001008));
+    graph_type_at(g, 0, &t);
+    assert_int_equal(t.count, 42);
+    assert_int_equal(t.bytes, 1008);
+    assert_string_equal((const char *)t.name.p, "App.A");
+}
+
+static void counted_objects_are_no_nodes(void **state)
+{
+    (void)state;
+    err e = {0};
+    graph *g = counted(&e);
+    assert_non_null(g);
+    check_counted(g);
+    int fd = memfd_with(g);
+    graph_unref(g);
+    g = graph_open(fd, &e);
+    close(fd);
+    assert_non_null(g);
+    check_counted(g);
+    assert_int_equal(graph_find(g, 0x1000, true), GRAPH_NONE);
+    graph_unref(g);
+}
+
+/* A writer that lies about sums, or tells of objects beside them. */
+static void counted_types_must_add_up(void **state)
+{
+    (void)state;
+    err e = {0};
+    graph *g = counted(&e);
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    assert_int_equal(graph_write(g, fileno(f), &e), 0);
+    uint64_t n = graph_written(fileno(f)), words = 0;
+    for (uint64_t at = 0; at + 8 <= n; at += 8) {
+        uint64_t was, lie;
+        assert_int_equal(pread(fileno(f), &was, 8, (off_t)at), 8);
+        if (was != UINT64_C(5000000000) && was != 42 && was != 1008) continue;
+        lie = was + 1;
+        assert_int_equal(pwrite(fileno(f), &lie, 8, (off_t)at), 8);
+        assert_null(graph_open(fileno(f), &e));
+        assert_int_equal(e.kind, ERR_MALFORMED);
+        e = (err){0};
+        assert_int_equal(pwrite(fileno(f), &was, 8, (off_t)at), 8);
+        words++;
+    }
+    assert_int_equal(words, 3);
+    graph_unref(g);
+    fclose(f);
+}
+
 static void a_broken_file_is_refused_or_walkable(void **state)
 {
     (void)state;
@@ -353,6 +428,8 @@ int main(void)
         cmocka_unit_test(joined_builders_share_types),
         cmocka_unit_test(a_shuffled_heap_is_the_same_heap),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(counted_objects_are_no_nodes),
+        cmocka_unit_test(counted_types_must_add_up),
         cmocka_unit_test(a_broken_file_is_refused_or_walkable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
