@@ -114,7 +114,9 @@ describe("a walked heap #unit", function()
       local _, err = walk_live()
       assert.equal("NotSupported", err.kind)
       assert.matches("9000 MB", err.message)
-      assert.same({ "inspect_heap", "inspect_heap", "collect_process_dump" }, { err.hints[1].nextTool, err.hints[2].nextTool })
+      assert.same({ "inspect_heap", "inspect_heap", "collect_process_dump" },
+        { err.hints[1].nextTool, err.hints[2].nextTool, err.hints[3].nextTool })
+      assert.same({ "totals", "gcdump" }, { err.hints[1].suggestedArguments.detail, err.hints[2].suggestedArguments.source })
       replies = { failed("OutOfMemory", "no memory for a copy of 65003520 bytes of the heap") }
       assert.equal("NotSupported", select(2, walk_live()).kind)
       replies = { failed("OutOfMemory", "no memory for the graph") }
