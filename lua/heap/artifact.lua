@@ -52,8 +52,8 @@ function M.heap(artifact)
   local s, info = artifact.sizes or {}, artifact.info
   return setmetatable({
     totalBytes = info.bytes, gen0Bytes = s.gen0, gen1Bytes = s.gen1, gen2Bytes = s.gen2, largeObjectHeapBytes = s.large,
-    pinnedObjectHeapBytes = s.pinned, committedBytes = s.committed, objectCount = info.objects, referenceCount = not artifact.totals and info.references or nil,
-    reachableBytes = info.reached_bytes, unreachableBytes = info.unreached_bytes,
+    pinnedObjectHeapBytes = s.pinned, committedBytes = s.committed, objectCount = info.objects,
+    referenceCount = not artifact.totals and info.references or nil, reachableBytes = info.reached_bytes, unreachableBytes = info.unreached_bytes,
   }, HEAP_ORDER)
 end
 
@@ -110,7 +110,8 @@ end
 function M.only_counted(artifact, view)
   if not artifact.totals then return nil end
   return errors.new("ViewNotCaptured", ("The heap was only counted (detail=totals), and the view %s looks at its objects."):format(view),
-    { detail = view, hints = { hints.new("inspect_heap", "Walk it and keep its objects.", retake(artifact, { detail = "graph" }), "high") } })
+    { detail = view, hints = { hints.new("inspect_heap", "Walk it and keep its objects.", retake(artifact, { detail = "graph" }),
+      "high") } })
 end
 
 --- Makes sure that the graph can be asked what keeps what: true; nil, err where it has no references or roots.

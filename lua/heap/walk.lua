@@ -66,7 +66,8 @@ end
 local function refused(err, pid)
   if not pid or err.kind ~= "LimitExceeded" and err.kind ~= "OutOfMemory" then return err end
   return errors.not_supported(err.message, {
-    hints.new("inspect_heap", "Count the objects by type, without a copy.", { source = "live", processId = pid, detail = "totals" }, "high"),
+    hints.new("inspect_heap", "Count the objects by type, without a copy.", { source = "live", processId = pid, detail = "totals" },
+      "high"),
     hints.new("inspect_heap", "Take a snapshot by the runtime's own events.", { source = "gcdump", processId = pid }, "high"),
     hints.new("collect_process_dump", "Write a dump, and open it with source=dump.", { processId = pid, dumpType = "WithHeap" }),
   })
@@ -98,8 +99,8 @@ function M.walk(ctx, what)
   local warnings = warnings_of(details)
   if again then warnings[#warnings + 1] = "Again: the first walk failed (" .. tostring(again.message) .. ")." end
   return {
-    graph = made, totals = what.totals or nil, process_id = what.process and what.process.pid or details.pid, started_unix_ms = started_unix_ms,
-    duration_ms = (loop.now_ns() - began) / 1e6, suspend_ms = details.stop and details.stop.ms, stop = details.stop,
+    graph = made, totals = what.totals or nil, process_id = what.process and what.process.pid or details.pid,
+    started_unix_ms = started_unix_ms, duration_ms = (loop.now_ns() - began) / 1e6, suspend_ms = details.stop and details.stop.ms, stop = details.stop,
     runtime = details.runtime, sizes = details.sizes, sections = sections_of(details), warnings = warnings,
     real_path = what.path,
   }

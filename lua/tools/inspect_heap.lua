@@ -204,7 +204,8 @@ local function of_live(ctx, args)
   end
   local artifact
   artifact, err = walk.walk(ctx, { process = target, freeze = args.freeze, totals = args.detail == "totals",
-    retention = args.includeRetentionPaths, statics = args.includeStaticFields, delegates = args.includeDelegateTargets, strings = args.includeDuplicateStrings })
+    retention = args.includeRetentionPaths, statics = args.includeStaticFields, delegates = args.includeDelegateTargets,
+    strings = args.includeDuplicateStrings })
   if not artifact then return nil, err end
   artifact.origin, artifact.retention = "live", args.includeRetentionPaths
   return answer(artifact, args, target)
