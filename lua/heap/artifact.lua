@@ -53,7 +53,8 @@ function M.heap(artifact)
   return setmetatable({
     totalBytes = info.bytes, gen0Bytes = s.gen0, gen1Bytes = s.gen1, gen2Bytes = s.gen2, largeObjectHeapBytes = s.large,
     pinnedObjectHeapBytes = s.pinned, committedBytes = s.committed, objectCount = info.objects,
-    referenceCount = not artifact.totals and info.references or nil, reachableBytes = info.reached_bytes, unreachableBytes = info.unreached_bytes,
+    referenceCount = not artifact.totals and info.references or nil,
+    reachableBytes = info.reached_bytes, unreachableBytes = info.unreached_bytes,
   }, HEAP_ORDER)
 end
 

@@ -100,7 +100,8 @@ function M.walk(ctx, what)
   if again then warnings[#warnings + 1] = "Again: the first walk failed (" .. tostring(again.message) .. ")." end
   return {
     graph = made, totals = what.totals or nil, process_id = what.process and what.process.pid or details.pid,
-    started_unix_ms = started_unix_ms, duration_ms = (loop.now_ns() - began) / 1e6, suspend_ms = details.stop and details.stop.ms, stop = details.stop,
+    started_unix_ms = started_unix_ms, duration_ms = (loop.now_ns() - began) / 1e6,
+    suspend_ms = details.stop and details.stop.ms, stop = details.stop,
     runtime = details.runtime, sizes = details.sizes, sections = sections_of(details), warnings = warnings,
     real_path = what.path,
   }
