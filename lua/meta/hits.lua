@@ -28,6 +28,7 @@ local hits = {}
 ---@class LunetteHitsStats
 ---@field functions { name: string, library: string, calls: integer, samples: integer }[]
 ---@field way string
+---@field crowded boolean       uprobes of perf were passed over: too many threads
 ---@field left_out integer      functions that were found and not watched
 ---@field calls integer
 ---@field samples integer       stacks

@@ -41,7 +41,8 @@ end
 
 local function way_notes(stats, spec, notes)
   if stats.way == "hardware-breakpoint" then
-    notes[#notes + 1] = "Breakpoints: uprobes are not to be had here, so the functions are watched by hardware breakpoints"
+    notes[#notes + 1] = "Breakpoints: " .. (stats.crowded and "the tracing files are not writable here, and the process has too many threads "
+      .. "for uprobes without them" or "uprobes are not to be had here") .. ", so the functions are watched by hardware breakpoints"
       .. (stats.left_out > 0 and (", of which a processor has four: %d functions are not watched."):format(stats.left_out) or ".")
   end
   if stats.way == "perf-uprobe" then

@@ -235,6 +235,7 @@ static int open_probes(hits *h, const hits_cfg *cfg, err *e)
     if (rc == 0) rc = up_open(cfg->pid, places, n, cfg->outstanding ? "tracefs-uprobe" : cfg->way, &h->probes, e);
     if (rc < 0) return rc;
     h->stats.way = up_way_of(h->probes);
+    h->stats.crowded = up_crowded(h->probes);
     h->stats.left_out = n - up_count(h->probes);
     if (!cfg->outstanding) h->entries = up_count(h->probes);
     h->stats.n_functions = h->entries;

@@ -51,6 +51,7 @@ typedef struct hits_stats {
     uint32_t n_functions;
     uint32_t left_out; /* functions that were found, but not watched: breakpoints are four */
     up_way way;
+    bool crowded; /* uprobes of perf were passed over: up_crowded */
     uint64_t calls, samples;
     uint64_t broken;  /* stacks whose root was not reached */
     uint64_t dropped; /* samples that found no room */

@@ -195,6 +195,7 @@ static int l_stats(lua_State *L)
     }
     lua_setfield(L, -2, "functions");
     pl__set_text(L, "way", up_way_name(s.way));
+    host_set_bool(L, "crowded", s.crowded);
     host_set_int(L, "left_out", s.left_out);
     host_set_count(L, "calls", s.calls);
     host_set_count(L, "samples", s.samples);

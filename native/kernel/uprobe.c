@@ -26,6 +26,7 @@ struct up_probes {
     unsigned serial;         /* of this set, among those of this process */
     char group[GROUP_BYTES]; /* of our events in tracefs; "": none were made */
     uint32_t made;           /* of them */
+    bool crowded;            /* too many threads for uprobes of perf */
     uint32_t ids[UP_PLACES_MAX];
 };
 
@@ -244,13 +245,34 @@ static bool make_lasting(up_probes *p)
     return false;
 }
 
+bool up_too_many(uint32_t places, uint64_t threads, uint64_t cpus)
+{
+    return places * (threads ? threads : 1) * (cpus ? cpus : 1) > UP_PERF_EVENTS_MAX;
+}
+
+static bool is_crowded(const up_probes *p, err *e)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    kn_stat s;
+    if (kn_stat_of("", p->pid, &s, NULL) < 0 || !up_too_many(p->n, s.threads, cpus > 0 ? (uint64_t)cpus : 1))
+        return false;
+    (void)err_set(e, ERR_NOT_SUPPORTED,
+                  "the %llu threads of process %d are too many for uprobes of perf_event_open: the kernel makes one of "
+                  "each function, thread and processor, and takes a tenth of a second to remove it",
+                  (unsigned long long)s.threads, p->pid);
+    err_hint(e, "make the tracing files writable, whose probes are one a function: sudo mount -t tracefs nodev "
+                "/sys/kernel/tracing; Docker: -v /sys/kernel/tracing:/sys/kernel/tracing");
+    return true;
+}
+
 static bool choose(up_probes *p, const char *only, err *e)
 {
     err first = {0};
     if (is_way(only, UP_TRACEFS) && make_lasting(p)) return true;
     if (is_way(only, UP_PERF) && try_perf(p, &first) == 0) {
         p->way = UP_PERF;
-        return true;
+        p->crowded = !only && is_crowded(p, &first);
+        if (!p->crowded) return true;
     }
     bool returns = false;
     for (uint32_t i = 0; i < p->n; i++)
@@ -287,6 +309,7 @@ int up_open(int pid, const up_place *places, uint32_t n, const char *only, up_pr
 }
 
 up_way up_way_of(const up_probes *p) { return p->way; }
+bool up_crowded(const up_probes *p) { return p->crowded; }
 uint32_t up_count(const up_probes *p) { return p->n; }
 
 perf_spec up_spec(const up_probes *p, uint32_t place, uint64_t period)

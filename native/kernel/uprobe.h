@@ -22,6 +22,9 @@
 #define UP_PATH_MAX      512
 #define UP_GROUP         "lunette" /* of our events in tracefs: lunette_PID_START_NS, of who made them */
 #define UP_LIBRARIES_MAX 64
+/* Uprobes of perf_event_open that are made of themselves: each takes up to a tenth of a second to remove, during which
+ * this process cannot even be killed. 3,080 of them (300 threads) took 290 s. */
+#define UP_PERF_EVENTS_MAX 128
 
 typedef struct up_place {
     uint32_t function;      /* index of its name */
@@ -45,6 +48,9 @@ typedef struct up_probes up_probes;
  * PermissionDenied: none; the error is that of perf_event_open. */
 int up_open(int pid, const up_place *places, uint32_t n, const char *only, up_probes **out, err *e);
 up_way up_way_of(const up_probes *p);
+/* Whether uprobes of perf_event_open were passed over, since they would be more than UP_PERF_EVENTS_MAX. */
+bool up_crowded(const up_probes *p);
+bool up_too_many(uint32_t places, uint64_t threads, uint64_t cpus);
 /* How many of the places can be watched at once: all, but for breakpoints. */
 uint32_t up_count(const up_probes *p);
 /* What is to be opened for a place; borrowed things in it are good until up_close. */

@@ -5,13 +5,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "naming/naming_internal.h"
 #include "symbols/demangle.h"
 #include "symbols/elf.h"
 #include "symbols/kallsyms.h"
 
-enum { PATH_BYTES = 4096 };
+enum { PATH_BYTES = 4096, VDSO_BYTES_MAX = 64 * 1024 };
 
 typedef struct file {
     sym_elf *elf; /* NULL: it could not be opened */
@@ -168,6 +171,25 @@ static bool managed(naming *n, uint64_t ip, int64_t time, naming_name *out)
     return true;
 }
 
+/* The vDSO is in no file. The kernel gives every process the same, so ours is read. size: of the process's map of it. */
+static sym_elf *vdso_elf(uint64_t size)
+{
+    int self = (int)getpid();
+    char path[64];
+    err ignored = {0};
+    sym_elf *elf = NULL;
+    uint64_t base = getauxval(AT_SYSINFO_EHDR);
+    uint8_t *image = base && size && size <= VDSO_BYTES_MAX ? mem_alloc(size) : NULL;
+    int fd = image ? memfd_create("lunette-vdso", MFD_CLOEXEC) : -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd >= 0 && uw_read_process((void *)(intptr_t)self, base, image, size) &&
+        write(fd, image, size) == (ssize_t)size)
+        (void)sym_elf_open(path, NULL, &elf, &ignored);
+    if (fd >= 0) close(fd);
+    free(image);
+    return elf;
+}
+
 static file *file_of(naming *n, const uw_module *m)
 {
     if (m->index >= NAMING_FILES_MAX) return NULL;
@@ -186,7 +208,9 @@ static file *file_of(naming *n, const uw_module *m)
     char path[PATH_BYTES];
     err ignored = {0};
     int len = snprintf(path, sizeof path, "%.*s", (int)m->path.n, (const char *)m->path.p);
-    if (m->open || (len > 0 && (size_t)len < sizeof path))
+    if (!m->is_file)
+        f->elf = vdso_elf(m->end - m->start);
+    else if (m->open || (len > 0 && (size_t)len < sizeof path))
         (void)sym_elf_open(m->open ? m->open : path, NULL, &f->elf, &ignored);
     if (f->elf) n->stats.files++;
     if (!f->elf) n->stats.files_bad++;
@@ -198,7 +222,7 @@ static bool native(naming *n, uint64_t ip, naming_name *out)
     uw_module m;
     if (!n->space || !uw_space_find(n->space, ip, &m) || (!m.is_file && m.path.n == 0)) return false;
     if (!m.is_file && m.path.p[0] != '[') return false;
-    file *f = m.is_file ? file_of(n, &m) : NULL;
+    file *f = m.is_file || slice_eq_str(m.path, "[vdso]") ? file_of(n, &m) : NULL;
     uint64_t offset = ip - m.start + m.file_offset, at;
     sym_native s;
     *out = (naming_name){.kind = NAMING_NATIVE, .module = f ? f->name : keep(n, m.path)};

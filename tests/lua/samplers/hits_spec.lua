@@ -64,6 +64,8 @@ describe("calls of native functions", function()
       for _, word in ipairs { "RecordsLost: .* 3 ", "Throttled: .* 2 ", "SamplesDropped: .* 5 ", "ThreadsMissing: 4 ",
         "StacksIncomplete: 6 ", "EndedEarly", "LaterThreads" } do assert.matches(word, text) end
       assert.matches("Breakpoints: .*: 2 functions", run(kind, { way = "hardware-breakpoint", left_out = 2 }).notes[1])
+      assert.matches("Breakpoints: uprobes are not to be had", run(kind, { way = "hardware-breakpoint" }).notes[1])
+      assert.matches("Breakpoints: .* too many threads", run(kind, { way = "hardware-breakpoint", crowded = true }).notes[1])
       assert.same({}, { table.unpack(run(kind).notes) })
     end
   end)

@@ -134,9 +134,21 @@ static void calls_of_a_child_are_counted_each_way(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static void uprobes_of_perf_are_bounded(void **state)
+{
+    (void)state;
+    assert_false(up_too_many(5, 10, 2));
+    assert_false(up_too_many(1, UP_PERF_EVENTS_MAX, 1));
+    assert_true(up_too_many(1, UP_PERF_EVENTS_MAX, 2));
+    assert_true(up_too_many(5, 308, 2)); /* 290 s to close */
+    assert_true(up_too_many(UP_PLACES_MAX, UINT64_C(1) << 22, 4096));
+    assert_false(up_too_many(1, 0, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uprobes_of_perf_are_bounded),
         cmocka_unit_test(a_probe_is_stale_when_its_process_is_gone),
         cmocka_unit_test(functions_are_found_once_a_place),
         cmocka_unit_test(calls_of_a_child_are_counted_each_way),

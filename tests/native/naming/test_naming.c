@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* test_naming.c: code of this very program, of its libraries, of the kernel and of a JIT's map is named. */
 #include <dlfcn.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -31,6 +33,28 @@ static void functions_of_this_program_and_its_libraries(void **state)
     assert_true(slice_starts(name.module, SLICE_LIT("libc")));
     assert_false(naming_find(n, 0x10, 0, &name));
     assert_true(name.kind == NAMING_UNKNOWN && slice_eq_str(name.method, "0x10") && slice_eq_str(name.module, "?"));
+    naming_free(n);
+    uw_space_free(s);
+}
+
+static void the_page_that_the_kernel_gives_every_process(void **state)
+{
+    (void)state;
+    err e = {0};
+    uint64_t vdso = getauxval(AT_SYSINFO_EHDR), at = 0;
+    if (!vdso) skip();
+    uw_memory memory = {uw_read_process, (void *)(intptr_t)getpid()};
+    uw_space *s = uw_space_new(&memory);
+    assert_int_equal(uw_space_load(s, getpid(), &e), 0);
+    naming *n = naming_new(s, getpid());
+    naming_name name;
+    bool found = false;
+    for (at = vdso; at < vdso + 4096 && !found; at += 16) {
+        assert_true(naming_find(n, at, 0, &name));
+        assert_true(name.kind == NAMING_NATIVE && slice_eq_str(name.module, "[vdso]"));
+        found = name.symbol && memmem(name.method.p, name.method.n, "clock_gettime", 13) != NULL;
+    }
+    assert_true(found);
     naming_free(n);
     uw_space_free(s);
 }
@@ -72,6 +96,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_this_program_and_its_libraries),
+        cmocka_unit_test(the_page_that_the_kernel_gives_every_process),
         cmocka_unit_test(addresses_of_the_kernel),
         cmocka_unit_test(the_map_of_another_jit),
     };
