@@ -4,6 +4,7 @@
 -- code are addresses, which is no failure of the capture.
 local capture = require("samplers.capture")
 local profile = require("lunette.profile")
+local stopped = require("samplers.stopped")
 
 local M = {}
 
@@ -19,7 +20,8 @@ function M.before(source, kind)
   local builder, err = profile.new { kind = kind or "cpu" }
   if not builder then return nil, err end
   local digest = source.process.digest
-  local told = not (digest and digest.runtime == "NativeAot") and capture.take_names(source, {}, builder)
+  local is_asked = not (digest and digest.runtime == "NativeAot") and not stopped.is_mute(source.process)
+  local told = is_asked and capture.take_names(source, {}, builder)
   return builder, nil, told
 end
 
@@ -30,7 +32,7 @@ end
 function M.note(why, told)
   if not why or why == M.NATIVE then return nil end
   return (told and "EarlierNames: managed frames have the names of what was there before the window: %s."
-    or "NoManagedNames: managed frames are addresses: %s."):format(why)
+    or "NoManagedNames: managed frames are addresses: %s."):format((why:gsub("%.+$", "")))
 end
 
 --- The names of what was compiled since, when the window is over; ends the builder, whatever comes. Why some are missing, or nil.
@@ -42,9 +44,10 @@ function M.after(source, builder, is_known)
   local digest, why = source.process.digest, nil
   if digest and digest.runtime == "NativeAot" then
     why = M.NATIVE
-  elseif not is_known and not capture.take_names(source, {}, builder) then
+  elseif not is_known and (stopped.is_mute(source.process) or not capture.take_names(source, {}, builder)) then
     local missing = source.process.why_not
-    why = missing and tostring(missing.message) or "the runtime did not tell its methods to the end of them"
+    why = missing and tostring(missing.message) or stopped.by(source.process.pid) and "the process stands still, and so does its runtime"
+      or "the runtime did not tell its methods to the end of them"
   end
   builder:finish()
   return why

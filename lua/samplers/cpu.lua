@@ -86,7 +86,7 @@ local function collect_os(ctx, source, args)
   end
   local info = artifact.info
   if info.samples == 0 then
-    artifact.notes[#artifact.notes + 1] = "NoSamples: no thread of the process ran: it waits, or the window was very short. "
+    artifact.notes[#artifact.notes + 1] = "NoSamples: no thread of the process ran: it waits, is stopped, or the window was very short. "
       .. "collect_sample(kind=off_cpu) tells what it waits for."
   elseif info.unresolved > 0 then
     artifact.notes[#artifact.notes + 1] = ("Unresolved: %d of %d samples have a leaf without a name; they count as running all the same.")

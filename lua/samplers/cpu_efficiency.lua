@@ -11,6 +11,7 @@ local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
 local process = require("lunette.process")
 local progress = require("lunette.progress")
+local stopped = require("samplers.stopped")
 
 local TICK_MS <const> = 250 -- longest wait without a look whether the process still runs
 local LOW_IPC <const>, SWITCHES_S <const>, MAJOR_S <const> = 0.7, 5000, 10
@@ -163,6 +164,7 @@ local function run(ctx, args)
   fill(out, notes, read.metrics)
   out.cpuCores = out.taskClockMs and numbers.round(out.taskClockMs / read.elapsed_ms, 3)
   thread_notes(read, notes)
+  stopped.note(target.pid, notes)
   if not read.whole then notes[#notes + 1] = "EndedEarly: the process ended within the window." end
   return out, { summary = sentence(out, seconds), process = target, hints = next_steps(out, seconds) }
 end

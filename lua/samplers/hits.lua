@@ -11,6 +11,7 @@ local numbers = require("lunette.numbers")
 local proc = require("lunette.proc")
 local progress = require("lunette.progress")
 local sources = require("samplers.sources")
+local stopped = require("samplers.stopped")
 local wire = require("samplers.wire")
 
 local M = {}
@@ -41,8 +42,8 @@ end
 
 local function way_notes(stats, spec, notes)
   if stats.way == "hardware-breakpoint" then
-    notes[#notes + 1] = "Breakpoints: " .. (stats.crowded and "the tracing files are not writable here, and the process has too many threads "
-      .. "for uprobes without them" or "uprobes are not to be had here") .. ", so the functions are watched by hardware breakpoints"
+    notes[#notes + 1] = "Breakpoints: " .. (stats.crowded and "the tracing files are not writable here, and the process has too many "
+      .. "threads for uprobes without them" or "uprobes are not to be had here") .. ", so the functions are watched by hardware breakpoints"
       .. (stats.left_out > 0 and (", of which a processor has four: %d functions are not watched."):format(stats.left_out) or ".")
   end
   if stats.way == "perf-uprobe" then
@@ -105,11 +106,13 @@ function M.run(ctx, source, args, spec)
   local done
   done, err = window(ctx, target, args, spec, builder)
   if not done then return nil, err end
+  local notes = {}
+  stopped.note(target.pid, notes)
   local why = beside.after(source, builder)
   local built
   built, err = builder:build()
   if not built then return nil, err end
-  local stats, notes = done.stats, {}
+  local stats = done.stats
   local artifact = {
     profile = built, info = built:info(), modules = built:modules(), hits = stats, period = spec.period, process_id = target.pid,
     started_unix_ms = done.started_unix_ms, duration_ms = stats.elapsed_ms, notes = notes, recorded = false,

@@ -13,6 +13,7 @@ local numbers = require("lunette.numbers")
 local offcpu = lazy("lunette.offcpu")
 local proc = require("lunette.proc")
 local progress = require("lunette.progress")
+local stopped = lazy("samplers.stopped")
 local symbol_path = lazy("samplers.symbol_path")
 local symbols = lazy("lunette.symbols")
 local wire = lazy("samplers.offcpu_wire")
@@ -102,8 +103,7 @@ local function window_notes(info, notes)
   end
 end
 
-local function notes_of(info, why, told)
-  local notes = {}
+local function notes_of(info, why, told, notes)
   loss_notes(info, notes)
   name_notes(info, notes, why, told)
   window_notes(info, notes)
@@ -122,12 +122,14 @@ local function record(ctx, source, args)
     ok, err = capture:run(args.durationSeconds * 1000)
     if not ok then return nil, err end
   end
-  local window_cpu_ns = proc.own_cpu().process_ns - own_ns
+  local window_cpu_ns, standing = proc.own_cpu().process_ns - own_ns, {}
+  stopped.note(target.pid, standing)
   local why = beside.after(source, methods, told and capture:unnamed(methods) == 0)
   local result
   result, err = capture:finish((told or not why) and methods or nil) -- else by perf-PID.map
   if not result then return nil, err end
-  return { result = result, why = why, told = told, started_unix_ms = started_unix_ms, cpu_ms = window_cpu_ns / 1e6 }
+  return { result = result, why = why, told = told, started_unix_ms = started_unix_ms, cpu_ms = window_cpu_ns / 1e6,
+    notes = standing }
 end
 
 local function collect(ctx, source, args)
@@ -138,7 +140,7 @@ local function collect(ctx, source, args)
   local info = done.result:info()
   return {
     result = done.result, info = info, modules = modules_of(done.result, target.pid), process_id = target.pid,
-    started_unix_ms = done.started_unix_ms, duration_ms = info.elapsed_ms, notes = notes_of(info, done.why, done.told),
+    started_unix_ms = done.started_unix_ms, duration_ms = info.elapsed_ms, notes = notes_of(info, done.why, done.told, done.notes),
     evidence = contention.of_waits(info.sync, info.lost),
     cost = measured.price { lunette_cpu_ms = done.cpu_ms, window_ms = info.elapsed_ms, events = info.records, lost = info.lost,
       events_per_s = info.records * 1000 / math.max(1, info.elapsed_ms) },

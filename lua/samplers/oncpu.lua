@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Samples of the kernel's CPU clock: threads of the process while they run, with kernel, native and managed frames in one stack. Names of
 -- managed code come from a session of the runtime beside the window that brings its methods, and from perf-PID.map.
+local errors = require("lunette.errors")
 local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local oncpu = require("lunette.oncpu")
@@ -8,6 +9,7 @@ local proc = require("lunette.proc")
 local profile = require("lunette.profile")
 local progress = require("lunette.progress")
 local capture = require("samplers.capture")
+local stopped = require("samplers.stopped")
 local window = require("collectors.window")
 
 local M = {}
@@ -161,7 +163,12 @@ local function run(ctx, source, args, builder, made)
   if probe and not probe.cpu_clock.ok or source.process.digest.runtime == "NativeAot" then
     return alone(ctx, source, args, builder, made)
   end
-  local artifact, why = with_names(ctx, source, args, builder, made)
+  local artifact, why
+  if stopped.is_mute(source.process) then
+    why = source.process.why_not or errors.new("EndpointUnavailable", "the process stands still, and so does its runtime")
+  else
+    artifact, why = with_names(ctx, source, args, builder, made)
+  end
   if artifact or made.session or FATAL[why.kind] or why.detail == "perf_event_open" then return artifact, why end
   local fresh, err = profile.new { kind = "cpu" } -- the first is the stream's that did not come
   if not fresh then return nil, err end
@@ -170,8 +177,9 @@ local function run(ctx, source, args, builder, made)
   local phases
   artifact, phases = alone(ctx, source, args, fresh, made)
   if not artifact then return nil, phases end
+  local cause = tostring(why.message):gsub("%.+$", "")
   table.insert(artifact.notes, 1, ("ManagedNames: the runtime did not open a session for the names of its methods (%s: %s); frames of "
-    .. "managed code have names only where DOTNET_PerfMapEnabled=1 wrote perf-%d.map."):format(why.kind, why.message, pid))
+    .. "managed code have names only where DOTNET_PerfMapEnabled=1 wrote perf-%d.map."):format(why.kind, cause, pid))
   return artifact, phases
 end
 
@@ -219,6 +227,7 @@ function M.run(ctx, source, args)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
   artifact.evidence, artifact.sampling = M.EVIDENCE, made.session:stats()
   artifact.close = function() built:close() end
+  stopped.note(source.process.pid, artifact.notes)
   sample_notes(artifact.sampling, artifact.notes)
   kernel_notes(artifact.sampling, artifact.notes)
   phases.build = build_ms

@@ -3,6 +3,7 @@
  * (perf_event_open), Documentation/admin-guide/perf-security.rst. */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <unistd.h>
 
 #include "kernel/kernel.h"
 #include "kernel/perf.h"
@@ -19,7 +20,14 @@ static int paranoid_needed(const perf_spec *s)
     return s->no_kernel ? 2 : 1;
 }
 
-static int denied(const perf_spec *s, const kn_host *h, int pid, int sys, err *e)
+/* perf_event_open asks for the right to read it by ptrace, whatever perf_event_paranoid is. */
+static bool is_of_another(const char *root, int pid)
+{
+    kn_status s;
+    return pid > 0 && getuid() != 0 && kn_status_of(root, pid, &s, NULL) == 0 && s.uid != getuid();
+}
+
+static int denied(const char *root, const perf_spec *s, const kn_host *h, int pid, int sys, err *e)
 {
     int need = paranoid_needed(s);
     int rc = err_sys(e, ERR_PERMISSION_DENIED, sys, "the kernel refuses %s", s->what);
@@ -32,6 +40,12 @@ static int denied(const perf_spec *s, const kn_host *h, int pid, int sys, err *e
         err_hint(
             e, "the capability counts in a user namespace only, which perf_event_open does not accept: run lunette in "
                "the initial user namespace (Docker without userns-remap; no rootless container).");
+    } else if (!is_privileged(h) && is_of_another(root, pid)) {
+        err_hint(
+            e,
+            "process %d belongs to another user: run lunette as that user, or give it CAP_PERFMON (Docker: --cap-add "
+            "PERFMON; Kubernetes: securityContext.capabilities.add: [\"PERFMON\"]).",
+            pid);
     } else if (h->perf_event_paranoid.known && h->perf_event_paranoid.v > need) {
         err_hint(e,
                  "kernel.perf_event_paranoid is %lld and needs to be at most %d, or lunette needs CAP_PERFMON. Host: "
@@ -39,12 +53,6 @@ static int denied(const perf_spec *s, const kn_host *h, int pid, int sys, err *e
                  "securityContext.capabilities.add: [\"PERFMON\"]; a binary: sudo setcap cap_perfmon+ep $(command -v "
                  "lunette).",
                  (long long)h->perf_event_paranoid.v, need, need);
-    } else if (pid > 0 && !is_privileged(h)) {
-        err_hint(
-            e,
-            "process %d belongs to another user: run lunette as that user, or give it CAP_PERFMON (Docker: --cap-add "
-            "PERFMON; Kubernetes: securityContext.capabilities.add: [\"PERFMON\"]).",
-            pid);
     } else {
         err_hint(e, "CAP_PERFMON is missing (Docker: --cap-add PERFMON), or seccomp or another security module refuses "
                     "perf_event_open.");
@@ -73,7 +81,7 @@ int perf_explain(const char *root, const perf_spec *s, int pid, int sys, err *e)
     int rc;
     switch (sys) {
     case EACCES:
-    case EPERM: return denied(s, &h, pid, sys, e);
+    case EPERM: return denied(root, s, &h, pid, sys, e);
     case ESRCH: return err_sys(e, ERR_PROCESS_NOT_FOUND, sys, "process %d is gone", pid);
     case ENOENT:
         if (s->path) return err_sys(e, ERR_NOT_FOUND, sys, "the file of a probe is not there: %s", s->path);
