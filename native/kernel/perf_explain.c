@@ -40,7 +40,7 @@ static int denied(const char *root, const perf_spec *s, const kn_host *h, int pi
         err_hint(
             e, "the capability counts in a user namespace only, which perf_event_open does not accept: run lunette in "
                "the initial user namespace (Docker without userns-remap; no rootless container).");
-    } else if (!is_privileged(h) && is_of_another(root, pid)) {
+    } else if (!is_privileged(h) && !s->machine && is_of_another(root, pid)) {
         err_hint(
             e,
             "process %d belongs to another user: run lunette as that user, or give it CAP_PERFMON (Docker: --cap-add "

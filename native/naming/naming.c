@@ -171,7 +171,8 @@ static bool managed(naming *n, uint64_t ip, int64_t time, naming_name *out)
     return true;
 }
 
-/* The vDSO is in no file. The kernel gives every process the same, so ours is read. size: of the process's map of it. */
+/* The vDSO is in no file. The kernel gives every process the same, so ours is read. size: of the process's map of it.
+ */
 static sym_elf *vdso_elf(uint64_t size)
 {
     int self = (int)getpid();

@@ -237,7 +237,8 @@ static int look_as_nobody(pid_t roots)
     perf_cfg cfg = {.pid = roots, .specs = &s, .n_specs = 1};
     if (kn_read_num("", "/proc/sys/kernel/perf_event_paranoid", &paranoid, NULL) < 0 || paranoid > 2) return 77;
     if (perf_open(&cfg, &p, &e) != -ERR_PERMISSION_DENIED) return 1;
-    if (!strstr(e.hint, "PERFMON") || !strstr(e.hint, "--cap-add") || strcmp(e.detail, "perf_event_open") != 0)
+    if (!strstr(e.hint, "belongs to another user") || !strstr(e.hint, "PERFMON") || !strstr(e.hint, "--cap-add") ||
+        strcmp(e.detail, "perf_event_open") != 0)
         return 2;
     err_clear(&e);
     perf_spec machine = s;
