@@ -171,7 +171,49 @@ local function container(skip)
   })
 end
 
+-- ---- what stands still, and what has many threads --------------------------------------------------------------------------------------
+
+--- A process that is stopped: that it is, is said by each kind; its runtime, which cannot answer, is not waited for; it stays stopped.
+local function stopped(skip)
+  k.need(skip, "net10.0", "sched_switch")
+  local server <close> = h.server()
+  local target <close> = k.start("net10.0", "idle", 1)
+  target:signal("STOP")
+  local _ <close> = setmetatable({}, { __close = function() target:signal("CONT") end })
+  for _, kind in ipairs { "off_cpu", "native-alloc", "cpu-efficiency", "cpu" } do
+    local began = h.loop.now_ms()
+    local envelope = k.call(server, { kind = kind, processId = target.pid, durationSeconds = 1,
+      cpuBackend = kind == "cpu" and "Os" or nil })
+    h.ok(not envelope.error, kind .. ": " .. h.json.encode(envelope.error or {}))
+    local notes = h.json.encode(envelope.data)
+    h.ok(notes:find(("Stopped: .* by a signal %%(kill %%-CONT %d "):format(target.pid)), kind .. ": " .. notes)
+    h.ok(h.loop.now_ms() - began < 15000, ("%s took %d ms"):format(kind, h.loop.now_ms() - began))
+    h.eq("T", require("lunette.proc").stat(target.pid).state, "it is as it was")
+  end
+end
+
+local NO_TRACING <const> = { "unshare", "-m", "sh", "-c", 'umount -l /sys/kernel/tracing && exec "$@"', "sh" }
+
+--- Uprobes without the tracing files are one a function, thread and processor, and take the kernel long to remove: of many threads they
+--- are not made.
+local function many_threads(skip)
+  k.need(skip, "net10.0", "breakpoint")
+  local words = { table.unpack(NO_TRACING) }
+  words[#words + 1] = "true"
+  if not runs(words) then skip("mounts cannot be taken away here") end
+  local server <close> = h.server { wrapper = NO_TRACING }
+  local target <close> = h.target("net10.0", "walk", 200)
+  local began = h.loop.now_ms()
+  local envelope = k.call(server, { kind = "native-alloc", nativeAllocSamplePeriod = 1, processId = target.pid, durationSeconds = 1 })
+  h.ok(not envelope.error, h.json.encode(envelope.error or {}))
+  local data = envelope.data.nativeAlloc
+  h.eq("linux-breakpoint", data.backend)
+  h.ok(table.concat(data.notes, "\n"):find("Breakpoints: .*too many threads"), "it is said: " .. h.json.encode(data.notes))
+  h.ok(h.loop.now_ms() - began < 15000, ("it took %d ms"):format(h.loop.now_ms() - began))
+end
+
 return {
+  { "a stopped process, and many threads without tracing files", h.side_by_side(stopped, many_threads) },
   { "in a user namespace, with the same processes and its own", h.side_by_side(user_namespace(false), user_namespace(true)) },
   { "as in a container", container }, { "samples of a kernel that hides its names", hidden_kernel },
   { "system calls by their trace, net10.0 and net9.0", k.at_once({ "net10.0", "net9.0" }, hidden_names) },
