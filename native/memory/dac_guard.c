@@ -13,7 +13,8 @@
 
 #define FALLS_MAX     64u /* then a fault is our end: something is very wrong */
 #define WATCH_EVERY_S 1
-#define STUCK_ROUNDS  5 /* of a live target a call takes milliseconds */
+#define STUCK_ROUNDS  5  /* of a live target a call takes milliseconds */
+#define STUCK_OF_DUMP 10 /* its file may come from a slow disk */
 #define STUCK_SIGNAL  SIGUSR2
 
 #define DEPTH_MAX 4u /* a call, one of a callback of ours in it, and some to spare */
@@ -26,6 +27,7 @@ static _Atomic(pthread_t) caller;
 static atomic_uint_fast64_t calls; /* odd: in a call */
 static atomic_uint_fast64_t stuck; /* the call that the watcher gave up */
 static atomic_uint falls;
+static atomic_int stuck_rounds;
 
 sigjmp_buf *dac__enter(void)
 {
@@ -78,7 +80,7 @@ static void *watch(void *arg)
         uint_fast64_t now = atomic_load(&calls);
         rounds = now == last && now % 2 == 1 ? rounds + 1 : 0;
         last = now;
-        if (rounds < STUCK_ROUNDS) continue;
+        if (rounds < atomic_load(&stuck_rounds)) continue;
         atomic_store(&stuck, now);
         pthread_kill(atomic_load(&caller), STUCK_SIGNAL);
         rounds = 0;
@@ -94,6 +96,7 @@ void dac__guard(const dac *d)
         sigaction(signals[i], &sa, NULL);
     static atomic_bool watched;
     pthread_t watcher;
-    if (!mem_is_live(d->t) || atomic_exchange(&watched, true)) return;
+    atomic_store(&stuck_rounds, mem_is_live(d->t) ? STUCK_ROUNDS : STUCK_OF_DUMP);
+    if (atomic_exchange(&watched, true)) return;
     if (pthread_create(&watcher, NULL, watch, NULL) == 0) pthread_detach(watcher);
 }

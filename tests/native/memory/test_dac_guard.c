@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls of the runtime's library that fault or do not return end as calls that failed (dac_guard.c). */
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "core_kit.h"
 #include "memory/dac_internal.h"
 
 static pid_t child;
@@ -73,6 +75,27 @@ static void a_call_that_does_not_return_has_failed(void **state)
     assert_false(dac__said(&d, DAC_GUARDED(&d, never_returns())));
     assert_int_equal(dac_falls(&d), 1);
     assert_true(dac__said(&d, DAC_GUARDED(&d, answers(DAC_S_OK))));
+}
+
+/* A damaged dump leads the library in circles. */
+static void a_call_on_a_dump_that_does_not_return_has_failed(void **state)
+{
+    (void)state;
+    static const core_piece pieces[] = {{.start = 0x1000, .memory = 4096, .held = 4096, .flags = PF_R}};
+    static const int tids[] = {7};
+    buf core = {0};
+    err e = {0};
+    mem_target *dump = NULL;
+    core_make(&(core_plan){.pieces = pieces, .n_pieces = 1, .tids = tids, .n_tids = 1, .group = 7}, &core);
+    int fd = memfd_create("core", MFD_CLOEXEC);
+    assert_true(fd >= 0 && write(fd, core.p, core.n) == (ssize_t)core.n);
+    assert_int_equal(mem_open_core_fd(fd, "core", NULL, &dump, &e), 0);
+    dac d = {.t = dump};
+    dac__guard(&d);
+    assert_false(dac__said(&d, DAC_GUARDED(&d, never_returns())));
+    assert_int_equal(dac_falls(&d), 1);
+    mem_close(dump);
+    buf_fini(&core);
 }
 
 /* A callback of ours asks on while the library is in a call. */
@@ -166,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_call_that_faults_has_failed, begin, end),
         cmocka_unit_test_setup_teardown(a_call_that_does_not_return_has_failed, begin, end),
+        cmocka_unit_test(a_call_on_a_dump_that_does_not_return_has_failed),
         cmocka_unit_test_setup_teardown(a_call_in_a_callback_of_another_falls_alone, begin, end),
         cmocka_unit_test_setup_teardown(an_object_that_is_none_has_failed_to_answer, begin, end),
         cmocka_unit_test_setup_teardown(pages_fetched_beforehand_are_the_targets, begin, end),
