@@ -223,7 +223,8 @@ function read_fields(p, object)
     local known = false
     for _, n in ipairs(names) do known = known or n == name end
     if not known then
-      return nil, errors.invalid(p.name, ("%s has no member %s.%s"):format(p.name, text.quote(name), text.did_you_mean(name, names)))
+      return nil, errors.invalid(p.name, ("%s has no member %s.%s It takes %s."):format(p.name, text.quote(name),
+        text.did_you_mean(name, names), table.concat(names, ", ")))
     end
   end
   return out

@@ -153,6 +153,7 @@ end
 local function run(ctx, args)
   local target, err = process.without_socket(ctx, args.processId)
   if not target then return nil, err end
+  local program = stopped.program(target.pid)
   local read
   read, err = capture(ctx, target, args)
   if not read then return nil, err end
@@ -164,7 +165,7 @@ local function run(ctx, args)
   fill(out, notes, read.metrics)
   out.cpuCores = out.taskClockMs and numbers.round(out.taskClockMs / read.elapsed_ms, 3)
   thread_notes(read, notes)
-  stopped.note(target.pid, notes)
+  stopped.note(target.pid, notes, program)
   if not read.whole then notes[#notes + 1] = "EndedEarly: the process ended within the window." end
   return out, { summary = sentence(out, seconds), process = target, hints = next_steps(out, seconds) }
 end

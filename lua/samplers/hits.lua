@@ -103,11 +103,12 @@ function M.run(ctx, source, args, spec)
   local target = source.process
   local builder <close>, err, told = beside.before(source, spec.outstanding and "allocation" or nil)
   if not builder then return nil, err end
+  local program = stopped.program(target.pid)
   local done
   done, err = window(ctx, target, args, spec, builder)
   if not done then return nil, err end
   local notes = {}
-  stopped.note(target.pid, notes)
+  stopped.note(target.pid, notes, program)
   local why = beside.after(source, builder)
   local built
   built, err = builder:build()

@@ -116,14 +116,15 @@ local function record(ctx, source, args)
   if not methods then return nil, no_methods end
   local capture <close>, err = offcpu.open(target.pid, { builder = methods })
   if not capture then return nil, kernel_error.of(err, target.pid, "off_cpu") end
-  local started_unix_ms, own_ns, ok = loop.unix_ms(), proc.own_cpu().process_ns
+  local started_unix_ms, own_ns, program = loop.unix_ms(), proc.own_cpu().process_ns, stopped.program(target.pid)
   do
     local _ <close> = progress.start(ctx, { seconds = args.durationSeconds, message = "Watching the scheduler" })
+    local ok
     ok, err = capture:run(args.durationSeconds * 1000)
     if not ok then return nil, err end
   end
   local window_cpu_ns, standing = proc.own_cpu().process_ns - own_ns, {}
-  stopped.note(target.pid, standing)
+  stopped.note(target.pid, standing, program)
   local why = beside.after(source, methods, told and capture:unnamed(methods) == 0)
   local result
   result, err = capture:finish((told or not why) and methods or nil) -- else by perf-PID.map

@@ -217,6 +217,7 @@ function M.run(ctx, source, args)
   local builder, err = profile.new { kind = "cpu" }
   if not builder then return nil, err end
   local made <close> = setmetatable({ builder = builder }, MADE)
+  local program = stopped.program(source.process.pid)
   local artifact, phases = run(ctx, source, args, builder, made)
   if not artifact then return nil, phases end
   local began = loop.now_ns()
@@ -227,7 +228,7 @@ function M.run(ctx, source, args)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
   artifact.evidence, artifact.sampling = M.EVIDENCE, made.session:stats()
   artifact.close = function() built:close() end
-  stopped.note(source.process.pid, artifact.notes)
+  stopped.note(source.process.pid, artifact.notes, program)
   sample_notes(artifact.sampling, artifact.notes)
   kernel_notes(artifact.sampling, artifact.notes)
   phases.build = build_ms

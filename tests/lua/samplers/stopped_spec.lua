@@ -24,6 +24,26 @@ describe("samplers.stopped", function()
     assert.is_false(in_state("S", function() return stopped.is_mute { pid = 42 } end))
   end)
 
+  it("says that another program runs, and not that its file was removed", function()
+    local link, notes = proc.link, {}
+    local _ <close> = setmetatable({}, { __close = function() proc.link = link end })
+    local function runs(path) proc.link = function(_, name) return name == "exe" and path or nil end end
+    runs("/app/shop")
+    local program = stopped.program(42)
+    for _, same in ipairs { "/app/shop", "/app/shop (deleted)" } do
+      runs(same)
+      in_state("S", function() stopped.note(42, notes, program) end)
+    end
+    runs(nil)
+    in_state(nil, function() stopped.note(42, notes, program) end)
+    assert.same({}, notes)
+    runs("/bin/sleep")
+    in_state("S", function() stopped.note(42, notes, program) end)
+    assert.matches("^Replaced: .*%(/bin/sleep%)", notes[1])
+    in_state("S", function() stopped.note(42, notes, nil) end)
+    assert.equal(1, #notes, "what could not be looked at is not compared")
+  end)
+
   it("says it before all other notes", function()
     local notes = { "NoSwitches: ..." }
     in_state("T", function() stopped.note(42, notes) end)
