@@ -77,6 +77,7 @@ static uint64_t namespace_of(const char *root, const char *pid)
     return strncmp(text, "pid:[", 5) == 0 ? strtoull(text + 5, NULL, 10) : 0;
 }
 
+/* Whether a process may be in this namespace: also when that of one may not be read, as in a user namespace. */
 static bool any_in(const char *root, uint64_t ns)
 {
     char path[KN_PATH_MAX];
@@ -84,8 +85,12 @@ static bool any_in(const char *root, uint64_t ns)
     DIR *d = opendir(path);
     if (!d) return true;
     bool any = false;
-    for (struct dirent *x; !any && (x = readdir(d));)
-        any = x->d_name[0] >= '1' && x->d_name[0] <= '9' && namespace_of(root, x->d_name) == ns;
+    for (struct dirent *x; !any && (x = readdir(d));) {
+        if (x->d_name[0] < '1' || x->d_name[0] > '9') continue;
+        errno = 0;
+        uint64_t its = namespace_of(root, x->d_name);
+        any = its == ns || (its == 0 && (errno == EACCES || errno == EPERM));
+    }
     closedir(d);
     return any;
 }

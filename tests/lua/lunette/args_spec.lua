@@ -108,6 +108,7 @@ describe("lunette.args #unit", function()
     assert.is_nil(bound.args.n)
     local launch = { "launch", "object?", applies_to = { "startup" }, only = true }
     local _, err = bind({ launch }, { launch = {} }, "gc")
+    assert.matches("It takes fileName, connectTimeoutSeconds.", err.message, 1, true)
     assert.equal("launch", err.detail)
   end)
 
@@ -139,6 +140,7 @@ describe("lunette.args #unit", function()
     assert.equal("launch.fileName is required.", err.message)
     _, err = value(launch, { fileName = "x", fileNam = "y" })
     assert.matches('Did you mean "fileName"?', err.message, 1, true)
+    assert.matches("It takes fileName, connectTimeoutSeconds.", err.message, 1, true)
     assert.equal("launch", err.detail)
   end)
 
