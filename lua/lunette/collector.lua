@@ -128,6 +128,16 @@ local function is_noted(notes, pattern)
   return false
 end
 
+-- A hint that names a process which has ended: what is for its successor, too, goes without the number; the others do not go.
+local function for_successor(hint)
+  if hint.nextTool ~= "collect_process_dump" then return nil end
+  local arguments = {}
+  for name, value in pairs(hint.suggestedArguments) do arguments[name] = name ~= "processId" and value or nil end
+  local other = setmetatable({ suggestedArguments = arguments }, getmetatable(hint))
+  for key, value in pairs(hint) do other[key] = rawget(other, key) or value end
+  return other
+end
+
 -- Nobody is sent to a process that ended within the window, nor to its handle where that has ended, too.
 local function tell_of_end(artifact, handle, hints, live)
   local is_over = artifact.process_gone and handles.ended_with_process(handle)
@@ -136,7 +146,11 @@ local function tell_of_end(artifact, handle, hints, live)
   local others = {}
   for _, hint in ipairs(hints or {}) do
     local given = hint.suggestedArguments or {}
-    if not (is_over and given.handle == handle.id) and not (gone and given.processId == gone) then others[#others + 1] = hint end
+    if gone and given.processId == gone then
+      others[#others + 1] = for_successor(hint)
+    elseif not (is_over and given.handle == handle.id) then
+      others[#others + 1] = hint
+    end
   end
   return others
 end
