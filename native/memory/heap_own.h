@@ -80,7 +80,8 @@ int heap__fits(const heap *h, err *e); /* should it have grown since */
 int heap__copy(heap *h, err *e);
 void heap__hurry(bool on, int *before);
 #define HEAP_GC_WAIT_NS INT64_C(5000000)
-/* Of a live target that is to be counted (heap_options.count): it stands, and no collection is at work, or it is said. */
+/* Of a live target that is to be counted (heap_options.count): it stands, and no collection is at work, or it is said.
+ */
 int heap__open_to_count(heap *h, err *e);
 /* What the estimate allows for each thread that is to be stopped. */
 #define HEAP_THREAD_STOP_NS INT64_C(60000)
