@@ -157,7 +157,7 @@ static int walk(int root, const char *name, bool whole, bool make, const char **
 
 int art_open(int root, const char *name, err *e)
 {
-    const char *last;
+    const char *last = "";
     int folder = walk(root, name, false, false, &last, e);
     if (folder < 0) return folder;
     int fd = *last && strcmp(last, "..") != 0
@@ -186,7 +186,7 @@ static int write_all(int fd, const uint8_t *p, size_t n)
 
 int art_write(int root, const char *name, const void *p, size_t n, err *e)
 {
-    const char *last;
+    const char *last = "";
     char temp[64];
     uint64_t r = 0;
     int folder = walk(root, name, false, true, &last, e);
@@ -210,7 +210,7 @@ int art_folder(int root, const char *name, err *e) { return walk(root, name, tru
 
 int art_remove(int root, const char *name, art_info *out, err *e)
 {
-    const char *last;
+    const char *last = "";
     int folder = walk(root, name, false, false, &last, e);
     if (folder < 0) return folder;
     struct stat st;

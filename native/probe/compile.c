@@ -180,6 +180,7 @@ static bool quantiles(compiler *c, const probe_spec *s, pnode *n)
 /* Does x ask whether a pair is open? */
 static bool asks_within(const px *x)
 {
+    if (!x) return false;
     if (x->op == PX_WITHIN) return true;
     for (uint8_t i = 0; i < x->n; i++)
         if (asks_within(x->arg[i])) return true;
