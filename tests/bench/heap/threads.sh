@@ -12,7 +12,7 @@ mkdir -p "$out"
 export DOTNET_CLI_TELEMETRY_OPTOUT=1 DOTNET_NOLOGO=1
 sh "$here/../../targets/memory/build.sh" "$targets" net10.0 || { echo "bench threads: skipped, the target does not build"; exit 0; }
 
-rm -f "$out/in" && mkfifo "$out/in"
+rm -f "$out/in" "$out/said" && touch "$out/said" && mkfifo "$out/in"
 sleep infinity >"$out/in" & holder=$!
 "$targets/net10.0/lunette-memory" crowd "$threads" <"$out/in" >"$out/said" & target=$!
 trap 'kill $target $holder 2>/dev/null; rm -f "$out/in"' EXIT

@@ -20,7 +20,7 @@ cmake --build "$build" --target heap_bench >/dev/null
 bench=$build/tests/bench/heap/heap_bench
 createdump=$(dirname "$(dotnet --list-runtimes | sed -n 's/^Microsoft.NETCore.App \(10[^ ]*\) \[\(.*\)\]$/\2\/\1\/createdump/p' | tail -n1)")/createdump
 
-rm -f "$out/in" && mkfifo "$out/in"
+rm -f "$out/in" "$out/said" && touch "$out/said" && mkfifo "$out/in"
 sleep infinity >"$out/in" & holder=$!
 "$targets/net10.0/lunette-memory" big "$millions" <"$out/in" >"$out/said" & target=$!
 trap 'kill $target $holder 2>/dev/null; rm -f "$out/dump" "$out/in"' EXIT

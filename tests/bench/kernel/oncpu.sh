@@ -17,7 +17,7 @@ bad=0
 for runtime in ${RUNTIMES:-net10.0 aot}; do
   program=$targets/$runtime/lunette-target
   [ -x "$program" ] || { echo "bench kernel: $runtime skipped, no target"; continue; }
-  mkfifo "$out/in" 2>/dev/null || true
+  rm -f "$out/in" "$out/said" && touch "$out/said" && mkfifo "$out/in"
   DOTNET_PerfMapEnabled=1 "$program" cpu --now <"$out/in" >"$out/said" &
   target=$!
   exec 8>"$out/in"
