@@ -102,15 +102,30 @@ void mem__live_close(mem_target *t)
     t->pidfd = t->mem_fd = -1;
 }
 
+static bool has_no_memory(pid_t pid)
+{
+    char path[64], byte;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT || errno == ESRCH;
+    ssize_t n = read(fd, &byte, 1);
+    bool none = n == 0 || (n < 0 && errno == ESRCH);
+    close(fd);
+    return none;
+}
+
 bool mem_gone(const mem_target *t)
 {
     if (!t->live) return false;
     struct pollfd p = {.fd = t->pidfd, .events = POLLIN};
     if (poll(&p, 1, 0) > 0) return true;
+    if (t->n_maps == 0) return has_no_memory(t->pid);
     /* A program that replaced itself (execve) has other memory than the descriptor's: that reads as ended. */
     uint8_t byte;
-    return t->n_maps > 0 && pread(t->mem_fd, &byte, 1, (off_t)t->maps[0].start) == 0;
+    return pread(t->mem_fd, &byte, 1, (off_t)t->maps[0].start) == 0;
 }
+
+bool mem_going(const mem_target *t) { return mem_gone(t) || (t->live && has_no_memory(t->pid)); }
 
 int mem__read_maps(mem_target *t, err *e)
 {

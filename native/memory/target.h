@@ -54,6 +54,9 @@ pid_t mem_memory_pid(const mem_target *t); /* whose memory is read: of its image
 const char *mem_note(const mem_target *t, size_t i);
 /* Has a live target ended, or become another program? False for a core. */
 bool mem_gone(const mem_target *t);
+/* The same, or it is about to: its first thread has ended, and what reads by the process's number finds no memory,
+ * while others still end. For who wants to know why a read failed. */
+bool mem_going(const mem_target *t);
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 /* Reads up to n bytes; returns how many were read before the first gap: 0 when there is nothing at the address. Crosses

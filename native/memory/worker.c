@@ -351,7 +351,7 @@ int worker_main(int argc, char **argv)
         j->confined = confine(needs(j));
         rc = m->run(j, &e);
     }
-    if (rc < 0 && j->target && mem_gone(j->target)) { /* whatever failed, failed for that */
+    if (rc < 0 && j->target && mem_going(j->target)) { /* whatever failed, failed for that */
         e = (err){0};
         rc = err_set(&e, ERR_PROCESS_EXITED, "process %d ended while it was looked at", (int)mem_pid(j->target));
     }
