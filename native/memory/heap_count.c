@@ -84,10 +84,7 @@ int heap__open_to_count(heap *h, err *e)
     for (size_t i = 0; i < h->n_regions; i++)
         h->regions[i].held = h->regions[i].end - h->regions[i].start;
     h->facts.estimate_ns = expected;
-    if (rc == 0 && h->facts.gc_at_work)
-        heap_add_note(
-            h, "A garbage collection was at work at each of %d stops: objects may be counted twice or not at all.",
-            HEAP_GC_TRIES);
+    if (rc == 0) heap__say_gc(h);
     return rc;
 }
 

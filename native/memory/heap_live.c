@@ -292,6 +292,14 @@ static int stop_and_read(heap *h, bool last, err *e)
     return rc;
 }
 
+void heap__say_gc(heap *h)
+{
+    if (h->facts.gc_at_work)
+        heap_add_note(
+            h, "A garbage collection was at work at each of %d stops: objects may be counted twice or not at all.",
+            HEAP_GC_TRIES);
+}
+
 int heap__capture_live(heap *h, err *e)
 {
     tell(h, "looking at the heap");
@@ -307,9 +315,6 @@ int heap__capture_live(heap *h, err *e)
     }
     h->facts.stop_ns = mem_stop_ns(h->t);
     h->facts.estimate_ns = expected;
-    if (rc == 0 && h->facts.gc_at_work)
-        heap_add_note(
-            h, "A garbage collection was at work at each of %d stops: objects may be counted twice or not at all.",
-            HEAP_GC_TRIES);
+    if (rc == 0) heap__say_gc(h);
     return rc;
 }

@@ -80,6 +80,8 @@ int heap__fits(const heap *h, err *e); /* should it have grown since */
 int heap__copy(heap *h, err *e);
 void heap__hurry(bool on, int *before);
 #define HEAP_GC_WAIT_NS INT64_C(5000000)
+/* Notes a collection that was at work at each stop. */
+void heap__say_gc(heap *h);
 /* Of a live target that is to be counted (heap_options.count): it stands, and no collection is at work, or it is said.
  */
 int heap__open_to_count(heap *h, err *e);
