@@ -21,7 +21,6 @@ local wire = lazy("samplers.offcpu_wire")
 local SUMMARY_ROWS <const>, TOP <const> = 3, 25
 local MAX_MODULES <const> = 512
 local IDENTITY_ROWS <const> = 100 -- stacks whose managed frames name their modules' versions
-local FILTER_THREADS <const> = 200 -- as native/offcpu/capture.h has it
 
 local ORDER <const> = { __order = {
   "processId", "startedAt", "duration", "totalOffCpuMicros", "distinctThreads", "schedSwitches", "symbolSource", "censoredSpans",
@@ -86,8 +85,8 @@ local function window_notes(info, notes)
       .. "is no blocking and not in the totals."):format(info.preempted, info.switches, info.preempted_micros / 1000)
   end
   if not info.wakers_of_others then
-    notes[#notes + 1] = ("WakersOfOthers: the process has more than %d threads, so only wake-ups by its own threads are told."):format(
-      FILTER_THREADS)
+    notes[#notes + 1] = "WakersOfOthers: the kernel did not take all threads into its filter, so of some only wake-ups by threads of this "
+      .. "process are told."
   end
   if info.before > 0 then
     notes[#notes + 1] = ("OpenAtStart: %d waits had begun before the window and ended within it; their time counts from its start, and is "

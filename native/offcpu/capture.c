@@ -15,6 +15,7 @@
 #include "naming/naming.h"
 #include "offcpu/place.h"
 #include "offcpu/standing.h"
+#include "offcpu/wakees.h"
 #include "profile/code.h"
 
 enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX };
@@ -24,8 +25,9 @@ enum { SPEC_SWITCH, SPEC_WAKING, SPEC_WAKING_ALL, SPEC_CALLS, SPECS_MAX };
 
 /* What is known of a thread between its records. */
 typedef struct live {
-    uint32_t call; /* the system call that it began last, by trace; 0: not known */
-    bool out_seen; /* the sample of its switch has come, the record of it not yet */
+    uint32_t call;  /* the system call that it began last, by trace; 0: not known */
+    int kernel_tid; /* nested: its number there; 0: not known */
+    bool out_seen;  /* the sample of its switch has come, the record of it not yet */
     oc_place at;
     int64_t time;
 } live;
@@ -42,13 +44,16 @@ struct oc_capture {
     live *lives;
     size_t n_lives, cap_lives;
     tp_format sched_switch, sched_waking, sys_enter;
-    int f_state, f_wakee, f_flags, f_id;
+    int f_state, f_out, f_wakee, f_flags, f_waker, f_id;
     int spec_of[SPECS_MAX]; /* index among the opened; -1: not opened */
     bool kernel_names, syscalls, filtered;
     oc_standing waiting;
-    uint32_t standing;              /* waited for the whole window */
-    int watched[OC_FILTER_THREADS]; /* threads that are in no filter yet */
-    uint32_t n_watched, unwatched, filters;
+    uint32_t standing; /* waited for the whole window */
+    oc_wakees watched; /* threads that are in no filter yet, by the kernel's numbers */
+    bool nested;       /* our pid namespace is not the kernel's: kernel_tids says whose number is whose */
+    map64 kernel_tids; /* the kernel's number -> ours */
+    int last;          /* the newest thread at the beginning: later ones are in the filter; -1: not known */
+    uint32_t unwatched, filters;
     int64_t filtered_at;
     int64_t begin_ns;
     bool ran;
@@ -84,40 +89,43 @@ static void name_thread(oc_capture *c, int tid)
     buf_fini(&b);
 }
 
-/* Whose wake-ups by others are to be told. Those that come within the window wait for the next filter. */
-static void watch(oc_capture *c, int tid)
-{
-    for (uint32_t i = 0; i < c->n_watched; i++)
-        if (c->watched[i] == tid) return;
-    if (c->n_watched < OC_FILTER_THREADS)
-        c->watched[c->n_watched++] = tid;
-    else
-        c->unwatched++;
-}
-
-/* "pid==1||pid==2", NUL-terminated. */
-static void filter_of(const oc_capture *c, buf *out)
-{
-    for (uint32_t i = 0; i < c->n_watched; i++)
-        buf_printf(out, "%spid==%d", i ? "||" : "", c->watched[i]);
-    buf_u8(out, 0);
-}
-
-/* Threads that came get events of their own, some together, and so often at most. */
+/* Threads that the first filter does not have get events of their own, some together, and so often at most. */
 static void watch_more(oc_capture *c, int64_t time)
 {
     buf text;
-    if (!c->n_watched || time - c->filtered_at < MORE_NS || c->spec_of[SPEC_WAKING_ALL] < 0) return;
+    size_t n = c->watched.n;
+    if (!n || time - c->filtered_at < MORE_NS || c->spec_of[SPEC_WAKING_ALL] < 0) return;
     buf_init(&text, 4096);
-    filter_of(c, &text);
-    if (c->filters == OC_FILTERS_MAX || text.failed ||
-        !perf_more(c->perf, (uint32_t)c->spec_of[SPEC_WAKING_ALL], (const char *)text.p))
-        c->unwatched += c->n_watched;
-    else
+    if (c->filters < OC_FILTERS_MAX && oc_wakees_filter(&c->watched, -1, &text) &&
+        perf_more(c->perf, (uint32_t)c->spec_of[SPEC_WAKING_ALL], (const char *)text.p))
         c->filters++;
+    else
+        c->unwatched += (uint32_t)n;
     buf_fini(&text);
-    c->n_watched = 0;
+    c->watched.n = 0;
     c->filtered_at = time;
+}
+
+static void watch(oc_capture *c, int kernel_tid)
+{
+    if (!oc_wakees_add(&c->watched, kernel_tid)) c->unwatched++;
+}
+
+/* In a namespace: a switch of a thread tells its number in the kernel. */
+static void learn(oc_capture *c, live *t, const perf_record *r)
+{
+    int number = (int)tp_int(&c->sched_switch, c->f_out, r->raw);
+    if (t->kernel_tid == number || number <= 0) return;
+    if (map64_put(&c->kernel_tids, (uint64_t)number, (uint64_t)r->tid)) t->kernel_tid = number;
+    watch(c, number);
+}
+
+static void forget(oc_capture *c, int tid)
+{
+    uint64_t i;
+    if (map64_get(&c->live, (uint64_t)tid, &i) && c->lives[i].kernel_tid)
+        (void)map64_del(&c->kernel_tids, (uint64_t)c->lives[i].kernel_tid);
+    (void)map64_del(&c->live, (uint64_t)tid);
 }
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
@@ -137,6 +145,7 @@ static void on_switch_sample(oc_capture *c, const perf_record *r)
     live *t = live_of(c, r->tid);
     if (!t) return;
     oc_state state = oc_state_of(tp_int(&c->sched_switch, c->f_state, r->raw));
+    if (c->nested) learn(c, t, r);
     t->at = (oc_place){.state = (uint8_t)state};
     if (state != OC_RUNNABLE && state != OC_DEAD) {
         bool in_call = r->has_regs && r->regs.r[UW_RAX] == OC_IN_SYSCALL;
@@ -165,11 +174,13 @@ static void on_switch(oc_capture *c, const perf_record *r)
 
 static void on_waking(oc_capture *c, const perf_record *r)
 {
-    int wakee = (int)tp_int(&c->sched_waking, c->f_wakee, r->raw);
-    int64_t flags = tp_int(&c->sched_waking, c->f_flags, r->raw);
+    int64_t wakee = tp_int(&c->sched_waking, c->f_wakee, r->raw);
+    int64_t flags = tp_int(&c->sched_waking, c->f_flags, r->raw), waker = tp_int(&c->sched_waking, c->f_waker, r->raw);
     oc_waker w = {.kind = r->pid == c->pid ? OC_WAKER_THREAD : OC_WAKER_OTHER, .tid = r->tid};
-    if (flags & HARDIRQ_OR_SOFTIRQ || r->pid == 0) w = (oc_waker){.kind = OC_WAKER_INTERRUPT};
-    oc_waking(c->spans, wakee, r->time, &w);
+    uint64_t ours = (uint64_t)wakee;
+    if (c->nested && !map64_get(&c->kernel_tids, (uint64_t)wakee, &ours)) return;
+    if (flags & HARDIRQ_OR_SOFTIRQ || waker == 0) w = (oc_waker){.kind = OC_WAKER_INTERRUPT};
+    oc_waking(c->spans, (int)ours, r->time, &w);
 }
 
 static void on_call(oc_capture *c, const perf_record *r)
@@ -210,7 +221,7 @@ static void on_sample(oc_capture *c, const perf_record *r)
 static void on_record(void *arg, const perf_record *r)
 {
     oc_capture *c = arg;
-    if (c->n_watched) watch_more(c, r->time);
+    if (c->watched.n) watch_more(c, r->time);
     switch (r->kind) {
     case PERF_SAMPLE: on_sample(c, r); break;
     case PERF_SWITCH:
@@ -223,12 +234,12 @@ static void on_record(void *arg, const perf_record *r)
     case PERF_FORK:
         if (r->pid != c->pid) break;
         name_thread(c, r->tid);
-        watch(c, r->tid);
+        if (!c->nested && r->tid <= c->last) watch(c, r->tid); /* numbers began anew */
         break;
     case PERF_EXIT:
         if (r->pid != c->pid) break;
         oc_exit(c->spans, r->tid);
-        (void)map64_del(&c->live, (uint64_t)r->tid);
+        forget(c, r->tid);
         break;
     case PERF_LOST:
     case PERF_THROTTLE:
@@ -255,11 +266,13 @@ static int load_formats(oc_capture *c, bool syscalls, err *e)
     if (rc < 0) return rc;
     if (syscalls) c->syscalls = tp_load("", "raw_syscalls", "sys_enter", &c->sys_enter, &ignored) == 0;
     c->f_state = tp_field_of(&c->sched_switch, "prev_state");
+    c->f_out = tp_field_of(&c->sched_switch, "prev_pid");
     c->f_wakee = tp_field_of(&c->sched_waking, "pid");
+    c->f_waker = tp_field_of(&c->sched_waking, "common_pid");
     c->f_flags = tp_field_of(&c->sched_waking, "common_flags");
     c->f_id = c->syscalls ? tp_field_of(&c->sys_enter, "id") : -1;
     if (c->f_id < 0) c->syscalls = false; /* a kernel without CONFIG_FTRACE_SYSCALLS: the calls have no names */
-    if (c->f_state < 0 || c->f_wakee < 0)
+    if (c->f_state < 0 || c->f_out < 0 || c->f_wakee < 0 || c->f_waker < 0)
         return err_set(e, ERR_NOT_SUPPORTED, "this kernel writes sched_switch or sched_waking in a way not known here");
     return 0;
 }
@@ -271,7 +284,7 @@ static void list_threads(oc_capture *c)
     if (kn_threads_of("", c->pid, slice_of(NULL, 0), &t, NULL) < 0) return;
     for (size_t i = 0; i < t.n; i++) {
         oc_name(c->spans, t.rows[i].tid, slice_str(t.rows[i].name));
-        watch(c, t.rows[i].tid);
+        if (!c->nested) watch(c, t.rows[i].tid);
     }
     kn_threads_fini(&t);
 }
@@ -300,10 +313,11 @@ static int open_events(oc_capture *c, const oc_cfg *cfg, err *e)
     s = perf_tracepoint(c->sched_waking.id, 1);
     s.what = "sched:sched_waking";
     n = add_spec(c, specs, n, SPEC_WAKING, s);
+    c->last = oc_last_tid();
     list_threads(c);
-    filter_of(c, &filter);
-    c->filtered = filter.n > 1 && !filter.failed && !c->unwatched;
-    c->n_watched = 0;
+    /* In a namespace no number is known before the first switch: nobody's wake-ups are told until then. */
+    c->filtered = c->nested ? buf_printf(&filter, "pid==0") : oc_wakees_filter(&c->watched, c->last, &filter);
+    c->watched.n = 0;
     if (c->filtered) {
         s.machine = true;
         s.filter = (const char *)filter.p;
@@ -327,6 +341,7 @@ int oc_open(int pid, const oc_cfg *cfg, oc_capture **out, err *e)
     oc_capture *c = mem_calloc(1, sizeof *c);
     if (!c) return err_set(e, ERR_NO_MEMORY, "no memory for an off-CPU capture");
     c->pid = pid;
+    c->nested = oc_is_nested();
     c->spans = oc_new();
     c->stacks = oc_stacks_new();
     c->space = uw_space_new(&memory);
@@ -442,6 +457,8 @@ void oc_close(oc_capture *c)
     oc_stacks_free(c->stacks);
     oc_free(c->spans);
     map64_fini(&c->live);
+    map64_fini(&c->kernel_tids);
+    oc_wakees_fini(&c->watched);
     oc_standing_fini(&c->waiting);
     free(c->lives);
     free(c);

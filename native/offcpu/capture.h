@@ -18,13 +18,12 @@
 #include "offcpu/result.h"
 #include "profile/profile.h"
 
-#define OC_STACK_BYTES    8192u /* of each sample's user stack */
-#define OC_RING_BYTES     ((size_t)32 << 20)
-#define OC_RINGS_BYTES    ((size_t)64 << 20) /* of all CPUs */
-#define OC_RING_MIN       ((size_t)1 << 20)
-#define OC_NICE           (-10) /* of the thread that reads, where it may: a ring is full in a tenth of a second */
-#define OC_FILTERS_MAX    64u   /* for threads that start within the window */
-#define OC_FILTER_THREADS 200u  /* a filter is a page of text at most */
+#define OC_STACK_BYTES 8192u /* of each sample's user stack */
+#define OC_RING_BYTES  ((size_t)32 << 20)
+#define OC_RINGS_BYTES ((size_t)64 << 20) /* of all CPUs */
+#define OC_RING_MIN    ((size_t)1 << 20)
+#define OC_NICE        (-10) /* of the thread that reads, where it may: a ring is full in a tenth of a second */
+#define OC_FILTERS_MAX 64u   /* of threads that the first filter of wake-ups does not have */
 
 typedef struct oc_cfg {
     uint32_t stack_bytes;     /* 0: OC_STACK_BYTES */

@@ -140,6 +140,19 @@ local function user_namespace(pids)
   end
 end
 
+--- A pod that shares its processes: the kernel's events number threads as the host does, and everything else as the pod.
+local function pod(skip)
+  k.need(skip, "net10.0", "sched_switch")
+  local words = { "unshare", "-p", "--fork", "--kill-child", "--mount-proc" }
+  if not runs(joined(words, { "true" })) then skip("namespaces cannot be made here") end
+  local target, server, pid = both_inside({ words = words, forks = true }, { "-p", "-m" }, {}, "waits", 10)
+  local first <close> = target -- luacheck: ignore 211
+  local second <close> = server -- luacheck: ignore 211
+  local seen = setmetatable({ pid = pid }, { __index = target })
+  local envelope, did = k.during(server, seen, { kind = "off_cpu", durationSeconds = 4, topN = 100 })
+  k.check_waits(server, envelope, did, 10, "net10.0")
+end
+
 -- As a container of Docker has it: its own root, processes and mounts, /sys to read only, no tracing files, no capabilities.
 local BOX <const> = [[
 set -e
@@ -215,6 +228,7 @@ end
 return {
   { "a stopped process, and many threads without tracing files", h.side_by_side(stopped, many_threads) },
   { "in a user namespace, with the same processes and its own", h.side_by_side(user_namespace(false), user_namespace(true)) },
+  { "in a pod that shares its processes", pod },
   { "as in a container", container }, { "samples of a kernel that hides its names", hidden_kernel },
   { "system calls by their trace, net10.0 and net9.0", k.at_once({ "net10.0", "net9.0" }, hidden_names) },
   { "system calls by their trace, net8.0 and aot", k.at_once({ "net8.0", "aot" }, hidden_names) },
