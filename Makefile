@@ -28,7 +28,8 @@ test:
 	@scripts/deps.sh test
 	cmake --preset $(PRESET) -DCMAKE_INSTALL_PREFIX=$(PREFIX) -Wno-dev
 	cmake --build $(BUILD) -j $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(CTEST_ARGS)
+	rm -f $(BUILD)/Testing/Temporary/LastTestsFailed.log
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2 $(CTEST_ARGS) || scripts/again.sh $(BUILD)
 
 bench: all
 	@BUILD=$(BUILD) scripts/bench.sh
