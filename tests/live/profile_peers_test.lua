@@ -6,8 +6,6 @@ local h = require("harness")
 local RUNTIMES <const> = { "net10.0", "net9.0", "net8.0" }
 local DURATION <const> = "00:00:00:04"
 local LEAST <const> = 1000  -- samples of a recording
--- dotnet-trace weighs a sample by the time to the next one of its thread, we count samples: the same where they come evenly.
-local POINTS <const> = 6
 local BIG <const> = 10      -- percent
 
 --- The path of dotnet-trace; nil, why.
@@ -92,31 +90,54 @@ end
 
 -- ---- dotnet-trace ---------------------------------------------------------------------------------------------------------------------
 
---- Shares of the leaves of the evented profiles of a speedscope file, by time; and all frames.
-local function shares_of(path)
-  local file = assert(h.json.decode(h.fs.read(path, 256000000)))
-  local names, time, all = {}, {}, 0
-  for i, frame in ipairs(file.shared.frames) do names[i - 1] = frame.name end
-  for _, profile in ipairs(file.profiles) do
-    local stack, last = {}, profile.startValue
-    for _, event in ipairs(profile.events) do
-      local leaf
-      for i = #stack, 1, -1 do
-        if names[stack[i]]:find("!", 1, true) and names[stack[i]] ~= "?!?" then
-          leaf = names[stack[i]]
-          break
-        end
-      end
-      if leaf then
-        time[leaf] = (time[leaf] or 0) + event.at - last
-        all = all + event.at - last
-      end
-      last = event.at
-      if event.type == "O" then stack[#stack + 1] = event.frame else stack[#stack] = nil end
+--- When each thread was sampled, as our reader tells it: by thread, milliseconds since the session's start.
+local function sampled(path)
+  local want = { { provider = "Microsoft-DotNETCore-SampleProfiler" } }
+  local source <close> = assert(require("lunette.events").open { path = path, want = want })
+  local times, threads = {}, 0
+  while true do
+    local events, err = source:next(60000)
+    if not events then
+      h.eq("NotFound", err.kind, "the recording was read to its end: " .. err.message)
+      return times, threads
+    end
+    for _, event in ipairs(events) do
+      if not times[event.thread] then times[event.thread], threads = {}, threads + 1 end
+      table.insert(times[event.thread], event.time_ns / 1e6)
     end
   end
-  for leaf, t in pairs(time) do time[leaf] = 100 * t / all end
-  return time, names
+end
+
+local function leaf_of(stack, names)
+  for i = #stack, 1, -1 do
+    local name = names[stack[i]]
+    if name:find("!", 1, true) then return name == "?!?" and "?" or name end -- others say how the time was spent
+  end
+  return nil
+end
+
+--- Samples by leaf, as the evented profiles of a speedscope file have them; and the names of all frames. dotnet-trace gives the stack of a
+--- sample the time until the next sample of its thread, however long that is: so in the middle between two samples stands the stack of
+--- the first, and the last one of a thread has no time.
+local function speedscope_leaves(path, times)
+  local file = assert(h.json.decode(h.fs.read(path, 256000000)))
+  local names, samples = {}, {}
+  for i, frame in ipairs(file.shared.frames) do names[i - 1] = frame.name end
+  for _, profile in ipairs(file.profiles) do
+    local of = assert(times[tonumber(profile.name:match("^Thread %((%d+)%)"))], profile.name)
+    local stack, next_event = {}, 1
+    for i = 1, #of - 1 do
+      local event = profile.events[next_event]
+      while event and event.at <= (of[i] + of[i + 1]) / 2 do
+        if event.type == "O" then stack[#stack + 1] = event.frame else stack[#stack] = nil end
+        next_event = next_event + 1
+        event = profile.events[next_event]
+      end
+      local leaf = leaf_of(stack, names)
+      if leaf then samples[leaf] = (samples[leaf] or 0) + 1 end
+    end
+  end
+  return samples, names
 end
 
 local function converted(tool, path)
@@ -143,13 +164,14 @@ end
 local function dotnet_trace_agrees(tool, runtime)
   local path = record(tool, runtime)
   local stacks, n = ours(path)
-  local time, names = shares_of(converted(tool, path))
+  local times, threads = sampled(path)
+  local theirs, names = speedscope_leaves(converted(tool, path), times)
   local rows = reported(tool, path)
   local frames, leaves = {}, {}
   for stack, count in pairs(stacks) do
     for frame in stack:gmatch("[^;]+") do frames[frame] = true end
     local leaf = stack:match("[^;]+$")
-    leaves[leaf] = (leaves[leaf] or 0) + 100 * count / n
+    leaves[leaf] = (leaves[leaf] or 0) + count
   end
   local compared = 0
   for _, name in pairs(names) do
@@ -159,15 +181,19 @@ local function dotnet_trace_agrees(tool, runtime)
     end
   end
   h.ok(compared > 20, ("%s: %d frames compared"):format(runtime, compared))
-  local big = 0
-  for leaf, share in pairs(leaves) do
-    if share >= BIG and leaf ~= "?" then
+  local big, without_time = 0, 0
+  for leaf, count in pairs(leaves) do
+    local diff = count - (theirs[leaf] or 0)
+    h.ok(diff >= 0, ("%s: samples that end in %s: ours %d, in the speedscope file %d"):format(runtime, leaf, count, theirs[leaf] or 0))
+    without_time = without_time + diff
+    if count >= n * BIG / 100 and leaf ~= "?" then
       big = big + 1
-      h.near(share, POINTS, time[leaf] or 0, ("%s: share of %s in the speedscope file"):format(runtime, leaf))
       local short = leaf:gsub("^.*!", ""):match("^[^(]*"):match("[^.]+%.%.?[^.]+$")
       h.ok(rows[short] ~= nil, ("%s: %s is in the report"):format(runtime, short))
     end
   end
+  -- with `diff >= 0` for each leaf: all samples agree, but the last one of each thread
+  h.eq(threads, without_time, ("%s: samples of ours, of %d, that are not in the speedscope file"):format(runtime, n))
   h.ok(big >= 1, runtime .. ": a method of at least 10 %")
 end
 
