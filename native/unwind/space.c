@@ -269,12 +269,11 @@ static bool load_line(uw_space *s, int pid, char *line)
     char *path = next_word(next_word(p)), open[LINE_MAX_BYTES];
     path[strcspn(path, "\n")] = 0;
     uw_map m = {.start = start, .end = end, .file_offset = offset, .executable = executable, .path = slice_str(path)};
-    if (is_file(m.path)) { /* a file that was deleted is reached by its map, if we may */
-        static const char gone[] = " (deleted)";
-        if (slice_ends(m.path, slice_str(gone)))
+    if (executable && is_file(m.path)) {
+        /* A file that was deleted, or whose path is told from outside of a chroot, is reached by its map, if we may. */
+        snprintf(open, sizeof open, "/proc/%d/root%s", pid, path);
+        if (access(open, F_OK) != 0)
             snprintf(open, sizeof open, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, start, end);
-        else
-            snprintf(open, sizeof open, "/proc/%d/root%s", pid, path);
         m.open = open;
     }
     return !executable || uw_space_map(s, &m);

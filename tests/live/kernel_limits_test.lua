@@ -166,14 +166,31 @@ exec chroot "$shift_root" "$@"
 ]]
 local LESS <const> = { "setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all" }
 
-local function container(skip)
-  k.need(skip, "net10.0", "breakpoint")
+-- The words that run a program in a box of its own.
+local function boxed()
   local dir = h.scratch()
   assert(h.fs.mkdirs(dir .. "/root"))
   local file <close> = assert(io.open(dir .. "/box.sh", "w"))
   file:write(BOX)
   file:flush()
-  local words = joined({ "unshare", "-mp", "--fork", "--kill-child", "sh", dir .. "/box.sh", dir .. "/root" }, LESS)
+  return joined({ "unshare", "-mp", "--fork", "--kill-child", "sh", dir .. "/box.sh", dir .. "/root" }, LESS)
+end
+
+--- From outside of the box: its threads have other numbers, and its files other paths.
+local function box_from_outside(skip)
+  k.need(skip, "net10.0", "sched_switch")
+  local words = boxed()
+  if not runs(joined(words, { "true" })) then skip("namespaces and mounts cannot be made here") end
+  local server <close> = h.server()
+  local target <close> = k.start("net10.0", "waits", 10, words)
+  local seen = setmetatable({ pid = child_of(target.pid) }, { __index = target })
+  local envelope, did = k.during(server, seen, { kind = "off_cpu", durationSeconds = 4, topN = 100 })
+  k.check_waits(server, envelope, did, 10, "net10.0")
+end
+
+local function container(skip)
+  k.need(skip, "net10.0", "breakpoint")
+  local words = boxed()
   if not runs(joined(words, { "true" })) then skip("namespaces and mounts cannot be made here") end
   local target, server, pid = both_inside({ words = words, forks = true }, { "-m", "-p", "-r", "-w" }, LESS, "allocs", 200)
   local first <close> = target -- luacheck: ignore 211
@@ -229,7 +246,9 @@ return {
   { "a stopped process, and many threads without tracing files", h.side_by_side(stopped, many_threads) },
   { "in a user namespace, with the same processes and its own", h.side_by_side(user_namespace(false), user_namespace(true)) },
   { "in a pod that shares its processes", pod },
-  { "as in a container", container }, { "samples of a kernel that hides its names", hidden_kernel },
+  { "as in a container", container },
+  { "a container, from outside", box_from_outside },
+  { "samples of a kernel that hides its names", hidden_kernel },
   { "system calls by their trace, net10.0 and net9.0", k.at_once({ "net10.0", "net9.0" }, hidden_names) },
   { "system calls by their trace, net8.0 and aot", k.at_once({ "net8.0", "aot" }, hidden_names) },
 }
