@@ -234,7 +234,7 @@ static void on_record(void *arg, const perf_record *r)
     case PERF_FORK:
         if (r->pid != c->pid) break;
         name_thread(c, r->tid);
-        if (!c->nested && r->tid <= c->last) watch(c, r->tid); /* numbers began anew */
+        if (!c->nested && (c->last < 0 || r->tid <= c->last)) watch(c, r->tid); /* numbers began anew */
         break;
     case PERF_EXIT:
         if (r->pid != c->pid) break;
