@@ -100,7 +100,12 @@ static bool any_in(const char *root, uint64_t ns)
 static bool is_alive(void *root, const up_maker *m)
 {
     uint64_t own = namespace_of(root, "self");
-    if (m->ns == 0 || m->ns == own) return start_of(root, m->pid) == m->start;
+    if (m->ns == 0 || m->ns == own) {
+        kn_stat s;
+        int rc = kn_stat_of(root, m->pid, &s, NULL);
+        if (rc < 0) return rc != -ERR_PROCESS_NOT_FOUND; /* what cannot be read is not known to be gone */
+        return s.start_time == m->start && s.state != 'Z' && s.state != 'X';
+    }
     return own != FIRST_PID_NAMESPACE || any_in(root, m->ns);
 }
 

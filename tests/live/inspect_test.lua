@@ -4,6 +4,7 @@ local h = require("harness")
 local loop, json = h.loop, h.json
 
 local MB <const> = 1024 * 1024
+local REMEMBERED_MS <const> = 50000 -- what is known of a process is believed for a minute
 
 local function sh(script, timeout_ms)
   local done = assert(loop.exec { argv = { "sh", "-c", script }, timeout_ms = timeout_ms or 20000, max_output = 1024 * 1024 })
@@ -269,14 +270,16 @@ local function probe_once(skip)
     local answer = h.ok(server:call("inspect_process", { view = "capabilities", processId = target.pid }))
     return answer.data.capabilities, loop.now_ms() - started
   end
+  local began = loop.now_ms()
   local first, first_ms = capabilities()
   h.no_session(target)
-  local fastest = math.huge
-  for _ = 1, 3 do
+  local fastest, calls = math.huge, 0
+  while calls < 3 or fastest >= first_ms and loop.now_ms() - began < REMEMBERED_MS do -- one call may be held up by other processes
     local again, ms = capabilities()
     h.eq(first.notes, again.notes, "the same answer")
-    fastest = math.min(fastest, ms)
+    fastest, calls = math.min(fastest, ms), calls + 1
   end
+  if calls == 3 and loop.now_ms() - began >= REMEMBERED_MS then h.too_slow() end
   -- A session alone takes a tenth of a second, since the runtime writes its stream that often.
   h.ok(fastest < first_ms, ("without a probe it is faster: %d ms, with one %d ms"):format(fastest, first_ms))
   h.no_session(target)
