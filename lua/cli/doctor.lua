@@ -3,9 +3,11 @@
 local config = require("lunette.config")
 local hits = require("lunette.hits")
 local json = require("lunette.json")
+local memory = require("lunette.memory")
 local options = require("lunette.options")
 local preflight = require("views.process.preflight")
 local process = require("lunette.process")
+local readiness = require("lunette.readiness")
 local site = require("lunette.site")
 local sys = require("lunette.sys")
 local terminal = require("lunette.terminal")
@@ -67,6 +69,18 @@ local function stale_probes()
   }
 end
 
+--- That what reads hostile bytes is not confined: nothing fails for it.
+---@return table? check   of a PreflightReport
+local function unconfined()
+  local confined = readiness.confined { confines = memory.confines() }
+  if confined.ok then return nil end
+  return {
+    id = "worker-confinement", title = "Confinement of workers (seccomp)", status = "Degraded", reason = confined.reason,
+    remediation = confined.fix,
+    affectedTools = json.array({ "collect_thread_snapshot", "inspect_heap", "capture_method_bytes" }),
+  }
+end
+
 --- What is to be told of the site's scripts; nil when there are none.
 ---@param layers Layer[]
 ---@return table? status
@@ -110,10 +124,12 @@ function M.main(args)
     return terminal.usage("doctor", "give one process id, or none: " .. table.concat(given, " "))
   end
   local report = preflight.report(pid)
-  local stale = stale_probes()
-  if stale then
-    report.checks[#report.checks + 1] = stale
-    if report.overall == "Ok" then report.overall = "Degraded" end
+  for _, look in ipairs { stale_probes, unconfined } do
+    local more = look()
+    if more then
+      report.checks[#report.checks + 1] = more
+      if report.overall == "Ok" then report.overall = "Degraded" end
+    end
   end
   local scripts = scripts_of(site.layers(config.load({ file = given.config }), site.given(given)))
   if given.json then

@@ -28,6 +28,18 @@ function M.is_single_file(pid)
   return maps ~= nil
 end
 
+--- Where a process may write: its own folder for temporary files first.
+---@param pid integer
+---@return string[]
+function M.folders(pid)
+  local list = {}
+  for _, line in ipairs(require("lunette.proc").environ(pid) or {}) do
+    local tmp = line:match("^TMPDIR=(/.+)$")
+    if tmp then list[#list + 1] = tmp end
+  end
+  return table.move({ "/tmp", "/var/tmp", "/dev/shm" }, 1, 3, #list + 1, list)
+end
+
 --- Whether a process writes dumps; why not.
 ---@param pid integer
 ---@param runtime string?   "CoreClr", "NativeAot", "Mono", else not known

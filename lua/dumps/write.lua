@@ -31,17 +31,6 @@ local TRIES <const> = 100
 local ORDER <const> = { __order = {
   "processId", "dumpType", "filePath", "fileSizeBytes", "createdAt", "crashReportPath", "durationMs", "notes" } }
 
--- Where the target may write: its own folder for temporary files first.
-local function folders_of(target)
-  local list = {}
-  for _, line in ipairs(proc.environ(target.pid) or {}) do
-    local tmp = line:match("^TMPDIR=(/.+)$")
-    if tmp then list[#list + 1] = tmp end
-  end
-  table.move({ "/tmp", "/var/tmp", "/dev/shm" }, 1, 3, #list + 1, list)
-  return list
-end
-
 --- The name of a new dump: dump_pid<pid>_<type>_<time>.dmp; one of the same second gets a number.
 local function name_of(folder, pid, type, at_ms)
   local stem = ("dump_pid%d_%s_%s"):format(pid, type, os.date("!%Y%m%dT%H%M%SZ", at_ms // 1000))
@@ -140,7 +129,7 @@ local function open_stage(target, plan)
   if (status.tracer_pid or 0) > 0 then return nil, traced(target, status.tracer_pid) end
   local stage
   stage, err = artifacts.stage {
-    pid = target.pid, uid = status.euid or status.uid, root = store.root(), folder = plan.folder, folders = folders_of(target),
+    pid = target.pid, uid = status.euid or status.uid, root = store.root(), folder = plan.folder, folders = able.folders(target.pid),
   }
   if not stage then return nil, err.kind == "InvalidArtifactPath" and store.about(err, "outputDirectory") or err end
   local free = stage.free_bytes
@@ -175,6 +164,7 @@ end
 -- The runtime's answer; what it may leave behind is looked after.
 local function ask(pid, what)
   local single, stood = able.is_single_file(pid), standing.stands(pid) ~= nil
+  if single then forks.end_stale(pid) end -- it would answer in the place of the process
   local since = single and forks.now()
   local watch = not stood and loop.spawn(standing.watch, pid)
   local form, err = ipc.dump(pid, what)

@@ -17,7 +17,7 @@ local site = require("lunette.site")
 
 local M = {}
 
-local SWEEP_MS <const>, PROBES_MS <const> = 5000, 500
+local SWEEP_MS <const>, PROBES_MS <const>, FORKS_MS <const> = 5000, 500, 60000
 
 --- The tools of the call's generation, by name.
 M.tools = setmetatable({}, {
@@ -70,6 +70,11 @@ function M.start()
   end
   loop.timer(SWEEP_MS, sweep)
   loop.timer(PROBES_MS, function() require("lunette.hits").sweep() end)
+  local function forks() -- again, as one may write for minutes yet
+    require("dumps.forks").sweep()
+    loop.timer(FORKS_MS, forks)
+  end
+  loop.timer(PROBES_MS, forks)
   require("lunette.generation.reload").start(registry)
   require("artifacts.reaper").start()
 end

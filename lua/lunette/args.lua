@@ -43,10 +43,12 @@ function read.long(value)
   return type(value) == "number" and math.tointeger(value) or nil
 end
 
+--- Also one that is no int32, for its range to be told: as a float where it is no int64 either.
 function read.int(value)
   local n = read.long(value)
-  if n and (n < INT_MIN or n > INT_MAX) then return nil, ("must be from %d to %d"):format(INT_MIN, INT_MAX) end
-  return n
+  if n then return n end
+  n = read.double(value)
+  return n and (n < INT_MIN or n > INT_MAX) and n or nil
 end
 
 local WORDS <const> = { ["true"] = true, ["false"] = false, ["1"] = true, ["0"] = false, yes = true, no = false }
@@ -159,6 +161,10 @@ end
 --- Bounds of a number, in this order: lifted, cut, checked.
 local function in_range(p, value, branch, in_task)
   local min, max = bound(p, "min", branch), bound(p, "max", branch)
+  if p.base == "int" and (value < INT_MIN or value > INT_MAX) then
+    if p.clamp_to and value > 0 then return p.clamp_to end
+    min, max = min or INT_MIN, max or INT_MAX
+  end
   if p.max_without_task and not in_task then
     if value > p.max_without_task then
       return nil, errors.invalid(p.name,

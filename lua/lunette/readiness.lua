@@ -2,6 +2,7 @@
 -- readiness: which ways of looking into a process work on this host, by asking the kernel, and what to do where one does not.
 -- Each finding is { ok, reason, fix? }; a fix can be pasted.
 local loop = require("lunette.loop")
+local memory = require("lunette.memory")
 local proc = require("lunette.proc")
 local sys = require("lunette.sys")
 
@@ -13,6 +14,7 @@ local EPERM <const>, ENOENT <const>, EACCES <const>, ENOSYS <const> = 1, 2, 13, 
 local INSTALL_PERF <const> = "apt-get install linux-perf   # Ubuntu: linux-tools-$(uname -r)"
 local MOUNT_TRACEFS <const> = "mount -t tracefs nodev /sys/kernel/tracing   # container: -v /sys/kernel/tracing:/sys/kernel/tracing"
 local READ_TRACEFS <const> = "sudo mount -o remount,mode=755 /sys/kernel/tracing; docker run --cap-add PERFMON …   # or run as root"
+local MOST_UPROBES <const> = 128 -- of perf: UP_PERF_EVENTS_MAX
 local SHARED_HOST <const> = "on a machine of your own only, never on a shared one"
 
 local function good(reason) return { ok = true, reason = reason } end
@@ -105,6 +107,8 @@ local function limited(reason, fix)
   return finding
 end
 
+local function can_break(facts) return facts.probe.breakpoint and facts.probe.breakpoint.ok end
+
 -- Probes on functions of native libraries: by the tracing files, by perf_event_open alone, or by hardware breakpoints.
 local function uprobes(facts, what)
   local probe, host = facts.probe.uprobe, facts.host
@@ -114,12 +118,13 @@ local function uprobes(facts, what)
   end
   if probe.ok then
     if host.uprobe_events_writable ~= false then return good("uprobes work") end
-    return limited(what .. ": uprobe_events is not writable here, so threads that start within a window are not watched",
-      MOUNT_TRACEFS)
+    return limited(("%s: uprobe_events is not writable here, so threads that start within a window are not watched, and where functions, "
+      .. "threads and processors multiply to more than %d, %s"):format(what, MOST_UPROBES,
+      can_break(facts) and "hardware breakpoints stand in, of which a processor has four" or "the call is refused"), MOUNT_TRACEFS)
   end
   local refused = probe.errno == ENOENT and bad(what .. " needs uprobe events, which this kernel does not have (or /sys is not mounted)",
     "use a kernel with CONFIG_UPROBE_EVENTS") or perf_refused(host, probe, what, -1)
-  if facts.probe.breakpoint and facts.probe.breakpoint.ok then
+  if can_break(facts) then
     return limited(("hardware breakpoints stand in, of which a processor has four: %s"):format(refused.reason), refused.fix)
   end
   return refused
@@ -163,10 +168,15 @@ local function attach_by_rule(host)
     ("%s   # or, %s: sudo sysctl -w kernel.yama.ptrace_scope=0"):format(ATTACH_FIX, SHARED_HOST))
 end
 
---- Whether we may attach (stop it, read its memory). With a pid the kernel itself is asked.
+--- Whether what reads a target runs behind a filter of the kernel (docs/threads.md). Where not, it works all the same.
 ---@param facts table
----@param pid? integer
-function M.attach(facts, pid)
+function M.confined(facts)
+  if facts.confines ~= false then return good("a seccomp filter confines what reads processes and dumps") end
+  return bad("this kernel takes no seccomp filter from lunette, so what reads processes and dumps runs with all rights of its user",
+    "use a kernel with CONFIG_SECCOMP_FILTER, or a container runtime that lets its processes set filters; open no dumps of strangers here")
+end
+
+local function attach(facts, pid)
   local host = facts.host
   if not pid then return attach_by_rule(host) end
   local ok, err = proc.can_attach(pid)
@@ -176,6 +186,15 @@ function M.attach(facts, pid)
   if not rule.ok then return rule end
   return bad(("the kernel refuses to let us attach to process %d (%s, our uid is %d): it belongs to another user, is not dumpable, "
     .. "or a security module says no"):format(pid, scope_word(host), host.uid), ATTACH_FIX)
+end
+
+--- Whether we may attach (stop it, read its memory). With a pid the kernel itself is asked.
+---@param facts table
+---@param pid? integer
+function M.attach(facts, pid)
+  local finding, confined = attach(facts, pid), M.confined(facts)
+  if finding.ok and not confined.ok then finding.reason = ("%s; %s"):format(finding.reason, confined.reason) end
+  return finding
 end
 
 -- ---- all of it ------------------------------------------------------------------------------------------------------------------
@@ -188,10 +207,13 @@ end
 
 --- What all findings are made from. Asks the kernel; opens nothing in the target.
 ---@param pid? integer   the process to ask about; nil, or one that is gone: ourselves
----@return table facts   { host, perf, probe, closed? }
+---@return table facts   { host, perf, probe, confines, closed? }
 function M.facts(pid)
   local host, there = proc.host(), pid and proc.stat(pid)
-  return { host = host, perf = M.perf(host), probe = proc.perf_probe(there and pid or sys.pid), closed = there and closed(pid) or nil }
+  return {
+    host = host, perf = M.perf(host), probe = proc.perf_probe(there and pid or sys.pid), confines = memory.confines(),
+    closed = there and closed(pid) or nil,
+  }
 end
 
 return M

@@ -42,4 +42,8 @@ function run:close() end
 ---@return LunetteMemoryRun?, LunetteErr?
 function memory.start(what) end
 
+--- Whether this kernel lets a job be confined (native/memory/confine.h). Where not, jobs run all the same.
+---@return boolean
+function memory.confines() end
+
 return memory

@@ -246,7 +246,11 @@ bool confine(confine_may may)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
+bool confine_able(void) { return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) == -1 && errno == EFAULT; }
+
 #else
+
+bool confine_able(void) { return false; }
 
 bool confine(confine_may may)
 {

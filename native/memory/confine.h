@@ -19,4 +19,7 @@ typedef enum confine_may {
  * (no_new_privs). false: this kernel has no such filters, or forbids to set one. */
 bool confine(confine_may may);
 
+/* Whether this kernel takes such filters from us: asked with one that is none. Changes nothing. */
+bool confine_able(void);
+
 #endif

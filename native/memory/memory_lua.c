@@ -13,6 +13,7 @@
 
 #include "base/utf.h"
 #include "host/host_internal.h"
+#include "memory/confine.h"
 #include "memory/memory_lua.h"
 #include "memory/worker.h"
 
@@ -453,7 +454,13 @@ static const luaL_Reg RUN_META[] = {{"__gc", l_run_close}, {"__close", l_run_clo
 static const luaL_Reg RESULT_METHODS[] = {
     {"size", l_result_size}, {"text", l_result_text}, {"close", l_result_close}, {NULL, NULL}};
 static const luaL_Reg RESULT_META[] = {{"__gc", l_result_close}, {"__close", l_result_close}, {NULL, NULL}};
-static const luaL_Reg FUNCTIONS[] = {{"start", l_start}, {NULL, NULL}};
+static int l_confines(lua_State *L)
+{
+    lua_pushboolean(L, confine_able());
+    return 1;
+}
+
+static const luaL_Reg FUNCTIONS[] = {{"start", l_start}, {"confines", l_confines}, {NULL, NULL}};
 
 int luaopen_lunette_memory(lua_State *L)
 {

@@ -73,6 +73,33 @@ local function deadlocked(server, name, target, arguments)
   return view
 end
 
+-- The fork of a process that serves in its place: whether there is one, and whether it does nothing any more.
+local function fork_of(pid)
+  for _, one in ipairs(proc.pids()) do
+    local stat = proc.stat(one)
+    if stat and stat.ppid == pid and stat.comm == ".NET EventPipe" and stat.state ~= "Z" then
+      return stat, stat.state == "S" and proc.status(pid).tracer_pid == 0
+    end
+  end
+end
+
+--- What a dump leaves whose server is killed meanwhile is ended by the next server, when it has written.
+local function a_killed_server(name, target)
+  local environment = { MCP_ARTIFACT_ROOT = h.scratch() .. "/artifacts" }
+  local server = h.server { environment = environment }
+  local dump = h.loop.spawn(function()
+    return pcall(call, server, "collect_process_dump", { processId = target.pid, dumpType = "Full", confirm = true })
+  end)
+  h.wait_for(name .. ": the fork", h.START_MS, function() return fork_of(target.pid) or dump:done() end)
+  h.ok(not dump:done(), name .. ": the dump is being written")
+  server:stop("KILL")
+  dump:cancel("the server is dead")
+  h.wait_for(name .. ": the end of its work", h.START_MS, function() return select(2, fork_of(target.pid)) end)
+  local other <close> = h.server { environment = environment }
+  h.wait_for(name .. ": the end of the fork", h.START_MS, function() return not fork_of(target.pid) end)
+  h.eq(nil, h.ok(other:call("inspect_process", { processId = target.pid, view = "info" })).error, name .. ": its own runtime answers")
+end
+
 local function kind(name)
   return function(skip)
     build(skip, name)
@@ -86,6 +113,7 @@ local function kind(name)
       local envelope = call(server, "collect_process_dump", { processId = target.pid, dumpType = "WithHeap", confirm = true })
       h.eq({ "NotSupported", "Full" }, { envelope.error and envelope.error.kind, envelope.hints[1].suggestedArguments.dumpType }, name)
     end
+    if own and not name:find("net10", 1, true) then a_killed_server(name, target) end
     local file = done(server, "collect_process_dump", { processId = target.pid, dumpType = own and "Full" or "WithHeap", confirm = true })
       .dump.filePath
     local data = done(server, "inspect_heap", { source = "dump", dumpFilePath = file, topTypes = 5, includeRetentionPaths = true })

@@ -64,8 +64,9 @@ local function fields_of(rows, open)
   return list
 end
 
--- A live process that ended took its objects along.
-local function gone(err, entry)
+-- An address at which the origin has no object; a live process that ended took its objects along.
+local function unread(err, entry, options)
+  if err.kind == "NotFound" then return objects.none(options.address, "") end
   if err.kind ~= "ProcessNotFound" and err.kind ~= "ProcessExited" then return err end
   return errors.new("ProcessExited", ("Process %d has ended, and its objects with it. The other views of the handle still answer.")
     :format(entry.process_id), { process_id = entry.process_id })
@@ -76,7 +77,7 @@ return view {
   project = function(artifact, options, entry, ctx)
     if artifact.origin == "gcdump" then return nil, artifacts.unavailable(artifact, "object", entry, "it holds no fields") end
     local found, err = walk.object(ctx, artifact, entry, numbers.parse_address(options.address))
-    if not found then return nil, gone(err, entry) end
+    if not found then return nil, unread(err, entry, options) end
     local open = sensitive.unlocked(ctx, options.includeSensitiveValues)
     local moved = artifact.origin == "live" and not artifact.totals and not artifact.graph:object(numbers.parse_address(options.address))
     local warnings = json.array({})

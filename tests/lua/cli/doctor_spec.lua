@@ -57,6 +57,18 @@ describe("lunette doctor", function()
     assert.matches("overall: Degraded\n$", out)
   end)
 
+  it("tells that nothing confines the workers, where the kernel takes no filter", function()
+    local code, out = run { confines = false }
+    assert.equal(0, code)
+    assert.matches("DEGRADED Confinement of workers %(seccomp%) %[worker%-confinement%]\n%s+this kernel takes no seccomp filter", out)
+    assert.matches("fix: use a kernel with CONFIG_SECCOMP_FILTER", out)
+    assert.matches("ok       Live attach %(ptrace%)[^\n]*\n[^\n]*; this kernel takes no seccomp filter from lunette", out)
+    assert.matches("overall: Degraded\n$", out)
+    code, out = run { confines = false, stale = { "-:lunette_99_1/s0p0" } }
+    assert.equal(0, code)
+    assert.matches("%[stale%-probes%].*%[worker%-confinement%]", out)
+  end)
+
   it("exits 1 on a hard blocker, the most severe first", function()
     local code, out = run({ processes = { fake.process { pid = 42, uid = 7 } }, host = restricted { uid = 1000 } }, "42")
     assert.equal(1, code)

@@ -61,4 +61,20 @@ describe("heap-snapshot/object #unit", function()
       assert.equal("hunter2", shown({ text(names[1], "Colour"), text(names[2], "hunter2") })[names[2]])
     end
   end)
+
+  it("says of an address that is no object what gcroot says", function()
+    local errors = require("lunette.errors")
+    local one = view.find("heap-snapshot", "object") or assert(loadfile(sys.home .. "/lua/views/heap-snapshot/object.lua"))()
+    local ctx = { principal = scopes.principal("spec", { "heap-read" }) }
+    walk.object = function() return nil, errors.new("NotFound", "no object begins at 0x10") end
+    local none, err = one.project({ origin = "dump", graph = {} }, { address = "0x10" }, { process_id = 7 }, ctx)
+    local _, other = require("heap.objects").find({ graph = { object = function() end } }, "0x10")
+    assert.is_nil(none)
+    assert.same({ "InvalidArgument", "address" }, { err.kind, err.detail })
+    assert.same({ err.kind, err.detail, (err.message:gsub(" begins", " of this snapshot begins")) },
+      { other.kind, other.detail, other.message })
+    walk.object = function() return nil, errors.new("ProcessNotFound", "process 7 is not there") end
+    _, err = one.project({ origin = "dump", graph = {} }, { address = "0x10" }, { process_id = 7 }, ctx)
+    assert.equal("ProcessExited", err.kind)
+  end)
 end)

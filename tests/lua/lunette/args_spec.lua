@@ -88,6 +88,28 @@ describe("lunette.args #unit", function()
     assert.equal("n", err.detail)
   end)
 
+  it("tells the range that a parameter has of a number that is no int32, and cuts where larger ones are cut", function()
+    local processId = { "processId", "int?", min = 0 }
+    for _, row in ipairs { { 3000000000, "3000000000" }, { "3000000000", "3000000000" }, { 2147483648.0, "2147483648" },
+      { "99999999999999999999", "1e+20" }, { -3000000000, "-3000000000" } } do
+      local got, err = value(processId, row[1])
+      assert.is_nil(got)
+      assert.same({ "InvalidArgument", "processId", "processId must be from 0 to 2147483647; got " .. row[2] .. "." },
+        { err.kind, err.detail, err.message })
+    end
+    assert.equal(2147483647, (value(processId, 2147483647)))
+    local maxBytes = { "maxBytes", "int", min = 1, clamp_to = 16777216 }
+    for _, given in ipairs { 3000000000, "3000000000", 2.0 ^ 70, "99999999999999999999" } do
+      assert.equal(16777216, (value(maxBytes, given)))
+      assert.equal("integer", math.type(value(maxBytes, given)))
+    end
+    assert.matches("must be from 1 to 2147483647", select(2, value(maxBytes, -3000000000)).message, 1, true)
+    local _, err = bind({ { "s", "int", min = 1, max_without_task = 300 } }, { s = 3000000000 })
+    assert.equal("s may be at most 300 unless the call runs as a task; got 3000000000.", err.message)
+    _, err = value({ "n", "int", min = 1, max = 10 }, 3000000000)
+    assert.equal("n must be from 1 to 10; got 3000000000.", err.message)
+  end)
+
   it("cuts with clamp_to, lifts with floor_by_branch, and refuses at an exclusive minimum", function()
     assert.equal(500, (value({ "n", "int", min = 1, clamp_to = 500 }, 9999)))
     assert.equal(6, bind({ { "n", "int", min = 1, floor_by_branch = { sweep = 6 } } }, { n = 2 }, "sweep").args.n)

@@ -4,6 +4,7 @@
 local engine = require("support.fake_engine")
 local fs = require("lunette.fs")
 local loop = require("lunette.loop")
+local memory = require("lunette.memory")
 
 local M = {}
 local Machine = {}
@@ -16,6 +17,8 @@ local FRESH <const> = {
   "collectors.counters", "lunette.cost", "lunette.probe", "lunette.probe.run",
   "collectors.window", "cli.ps", "cli.doctor", "tools.inspect_process",
 }
+
+local confines <const> = memory.confines
 
 local function failure(kind, message, hint) return { kind = kind, message = message, hint = hint } end
 
@@ -182,7 +185,7 @@ function M.open_host()
 end
 
 --- Sets up the machine; `load` then gives a module on top of it.
----@param given? { processes: table[], host: table, perf_probe: table }
+---@param given? { processes: table[], host: table, perf_probe: table, confines: boolean }
 function M.new(given)
   given = given or {}
   local ok = { ok = true }
@@ -193,6 +196,7 @@ function M.new(given)
   for _, name in ipairs(FRESH) do package.loaded[name] = nil end
   package.loaded["lunette.ipc"], package.loaded["lunette.proc"] = ipc_of(self), proc_of(self)
   package.loaded["lunette.events"] = events_of(self)
+  memory.confines = function() return given.confines ~= false end
   return self
 end
 
@@ -211,6 +215,7 @@ function Machine:with_perf(body)
 end
 
 function Machine:close()
+  memory.confines = confines
   if self.perf_dir then loop.exec { argv = { "/bin/rm", "-rf", self.perf_dir }, timeout_ms = 5000 } end
 end
 

@@ -162,6 +162,22 @@ describe("views.process.capabilities", function()
     assert.matches("canSampleOsCpu: user space only", c.notes, 1, true)
   end)
 
+  it("says what stands in where the tracing files are not writable and the threads are many", function()
+    local ok, no = { ok = true }, fault(13, "Permission denied")
+    for _, row in ipairs { { ok, "hardware breakpoints stand in, of which a processor has four" }, { no, "the call is refused" } } do
+      local h = fake.open_host()
+      h.uprobe_events_writable = false
+      local c = capabilities(fake.process { pid = 42, events = { SAMPLE } }, { host = h,
+        perf_probe = { cpu_clock = ok, kernel_clock = ok, hardware = ok, uprobe = ok, sched_switch = ok, breakpoint = row[1] } }, false)
+      assert.same({ true, true }, { c.canSampleNativeAlloc, c.canSampleNativeLockContention })
+      for _, flag in ipairs { "canSampleNativeAlloc: probing malloc", "canSampleNativeLockContention: probing pthread_mutex_lock" } do
+        assert.matches(flag .. ": uprobe_events is not writable here, so threads that start within a window are not watched, and where "
+          .. "functions, threads and processors multiply to more than 128, " .. row[2], c.notes, 1, true)
+      end
+      machine:close()
+    end
+  end)
+
   it("capabilities: ptraceScope, hasCapSysPtrace, perfInstalled, perfEventParanoid agree with the host", function()
     local h = fake.open_host()
     h.ptrace_scope, h.perf_event_paranoid, h.capabilities = 1, 4, { sys_ptrace = false, perfmon = false, sys_admin = false }
