@@ -156,7 +156,7 @@ local function side_by_side(runtime)
   local target <close> = start(runtime, "shop")
   local envelopes, did = {}, nil
   local function window(kind, seconds)
-    local given = { kind = kind, processId = target.pid, durationSeconds = seconds * h.slowness() }
+    local given = { kind = kind, processId = target.pid, durationSeconds = seconds }
     if kind == "activities" then given.sources = { "Lunette.Shop" } end
     local envelope = h.ok(server:call("collect_events", given))
     h.ok(not envelope.error, runtime .. ", " .. kind .. ": " .. h.json.encode(envelope.error or {}))
@@ -239,7 +239,7 @@ local function event_source_beside(skip)
   local answers = h.together {
     function()
       local envelope = h.ok(server:call("collect_events", {
-        kind = "requests", processId = target.pid, durationSeconds = SECONDS * h.slowness(),
+        kind = "requests", processId = target.pid, durationSeconds = SECONDS,
       }))
       over = true
       return envelope
@@ -250,7 +250,7 @@ local function event_source_beside(skip)
       local both = h.together {
         function()
           return h.ok(server:call("collect_events", {
-            kind = "event_source", providerName = provider, processId = target.pid, durationSeconds = 3 * h.slowness(), depth = "Detail",
+            kind = "event_source", providerName = provider, processId = target.pid, durationSeconds = 3, depth = "Detail",
           }))
         end,
         function()
@@ -283,7 +283,7 @@ local function taken(skip)
   local target <close> = start("net10.0", "shop")
   local answers = h.together {
     function()
-      return h.ok(server:call("collect_events", { kind = "requests", processId = target.pid, durationSeconds = 5 * h.slowness() }))
+      return h.ok(server:call("collect_events", { kind = "requests", processId = target.pid, durationSeconds = 5 }))
     end,
     function()
       during.stay_open(target, 1, 500)

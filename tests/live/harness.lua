@@ -18,7 +18,7 @@ M.source = os.getenv("LUNETTE_SOURCE_DIR") or fs.realpath(".")
 M.build = os.getenv("LUNETTE_BUILD_DIR") or M.lunette:match("^(.*)/[^/]+$")
 M.targets = M.build .. "/targets"
 
-local CALL_MS <const> = 180000 -- no call takes a tenth of this, however slow the machine
+local CALL_MS <const> = 180000 -- no call takes a tenth of this beside its window, however slow the machine
 
 local scratch, n_scratch = nil, 0
 
@@ -88,6 +88,8 @@ local function window_of(tool, arguments)
   if not WITH_WINDOW[tool] or not arguments.processId then return nil end
   return M.window_begins(arguments.processId, arguments.durationSeconds or 300)
 end
+
+local function call_ms(arguments) return CALL_MS + 1000 * (math.tointeger(arguments.durationSeconds) or 0) end
 
 -- The arguments of a tool; of a collection with a window as long as this machine needs it. An approved call stays what was approved.
 local function stretched(tool, arguments)
@@ -334,6 +336,7 @@ end
 --- tools/call; returns the envelope (and all messages), or nil, err.
 function Server:call(tool, arguments, options)
   arguments = stretched(tool, arguments)
+  options = setmetatable({ timeout_ms = options and options.timeout_ms or call_ms(arguments) }, { __index = options })
   local window = window_of(tool, arguments)
   local result, err, messages = self:request("tools/call", { name = tool, arguments = arguments }, options)
   local envelope = result and (result.structuredContent or assert(json.decode(result.content[1].text)))
@@ -375,7 +378,7 @@ function M.call(tool, arguments, timeout_ms, wrapper)
   for name, value in pairs(arguments) do
     argv[#argv + 1] = name .. "=" .. (type(value) == "table" and json.encode(value) or tostring(value))
   end
-  local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or CALL_MS, max_output = 16 * 1024 * 1024 }
+  local done, err = loop.exec { argv = argv, timeout_ms = timeout_ms or call_ms(arguments), max_output = 16 * 1024 * 1024 }
   if not done then error(tostring(err), 2) end
   local envelope = json.decode(done.stdout)
   if window then M.window_ends(window, envelope) end
@@ -398,8 +401,12 @@ function M.near(expected, tolerance, got, what)
   end
 end
 
+--- what: text, or the error that came instead of a value.
 function M.ok(value, what)
-  if not value then error(tostring(what or "expected something") .. ", got " .. show(value), 2) end
+  if not value then
+    local plain = type(what) == "table" and not (getmetatable(what) or {}).__tostring
+    error((plain and show(what) or tostring(what or "expected something")) .. ", got " .. show(value), 2)
+  end
   return value
 end
 
