@@ -81,7 +81,7 @@ local function web_events(skip)
   local stream <close> = h.ok(events.open { path = path, want = { { provider = LISTENERS, event = "Event" } } })
   local n = 0
   while true do
-    local batch = stream:next(5000)
+    local batch = stream:next(60000)
     if not batch then break end
     for _, event in ipairs(batch) do
       n = n + 1

@@ -136,7 +136,7 @@ local function meters_busy(skip)
       name = "System.Diagnostics.Metrics", keywords = 2, level = 4, args = "SessionId=alone;Metrics=Lunette.Test;RefreshInterval=1",
     } },
   })
-  h.wait_for("the other session's first values", 10000, function() return other:next(100) end)
+  h.wait_for("the other session's first values", h.START_MS, function() return other:next(100) end)
   local envelope = h.call("collect_events", { processId = target.pid, durationSeconds = 3, depth = "Detail", meters = { "Lunette.Test" } })
   h.eq(0, #envelope.data.counters.meters, "no Meter values")
   h.ok(#envelope.data.counters.counters > 20, "EventCounters come all the same")

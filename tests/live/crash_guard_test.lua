@@ -153,11 +153,12 @@ local function killed(skip)
     local target <close> = h.target(runtime, "throw", 10000000, { go = false })
     local c = guard_of(during.collect(target, arguments(), function(t)
       t:command("go", "^GOING")
-      h.loop.sleep_ms(500) -- the runtime sends what it has every 100 ms
+      h.loop.sleep_ms(500 * h.slowness()) -- the runtime sends what it has every 100 ms
       t:kill()
       return true
     end))
     ended_with(c, 137, false, runtime)
+    if c.totalExceptions == 0 then h.too_slow() end
     h.ok(c.totalExceptions > 100, runtime .. ": exceptions before the end: " .. c.totalExceptions)
     h.ok(c.observation.lastObservedException, "the last one is told apart")
     if c.exitCode then
@@ -238,12 +239,13 @@ local function names_come_early(skip)
     local results = h.together { guard, guard, function()
       during.stay_open(target, 2, 1500) -- each of the guards has a second session for a moment
       target:command("go", "^GOING")
-      h.loop.sleep_ms(500) -- the runtime sends what it has every 100 ms
+      h.loop.sleep_ms(500 * h.slowness()) -- the runtime sends what it has every 100 ms
       return target:kill() or true
     end }
     for i = 1, 2 do
       local c = guard_of(results[i])
       ended_with(c, 137, false, runtime)
+      if c.totalExceptions < 60 then h.too_slow() end -- not all were sent; every time that would be a fault
       h.eq(60, c.totalExceptions, runtime .. ": thrown before the end")
       local stack = c.exceptions[#c.exceptions].stack
       h.eq({ "Lunette.Target.Throwing.ThrowOrder(int32)", "Lunette.Target.Throwing.Do()", "Lunette.Target.Work.Body()" },

@@ -100,10 +100,13 @@ local function begun_in_the_window(runtime)
     need(skip, runtime)
     local target <close> = h.target(runtime, "cpu", nil, { go = false })
     h.loop.sleep_ms(500)
-    local call = h.loop.spawn(function() return window(target, 3, true) end)
-    h.loop.sleep_ms(1200) -- the names have been told
+    local slowness, began = h.slowness(), h.loop.now_ms()
+    local call = h.loop.spawn(function() return window(target, 3 * slowness, true) end)
+    h.loop.sleep_ms(1200 * slowness) -- the names have been told
     target:command("go", "^GOING")
-    local artifact = h.ok(call:await(60000))
+    local late = h.loop.now_ms() - began > 2000 * slowness
+    local artifact = h.ok(call:await(60000 + 3000 * slowness))
+    if late then h.too_slow() end
     local frames = frames_of(artifact)
     for _, text in ipairs(HOT) do assert_known(artifact, frames, text) end
     local library = h.ok(frame_with(frames, "System.Text.RegularExpressions."), "a method of the framework")

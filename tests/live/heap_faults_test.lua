@@ -178,9 +178,9 @@ local function client_leaves(skip)
   local arguments = { source = "live", processId = target.pid, includeDuplicateStrings = true }
   local preview = server:call("inspect_heap", arguments)
   arguments._dotnetDiagnostics = { acknowledgement = preview.safetyApproval.requiredAcknowledgement }
-  local gone = h.loop.spawn(function() return server:call("inspect_heap", arguments, { timeout_ms = 1000 }) end)
+  local gone = h.loop.spawn(function() return server:call("inspect_heap", arguments) end)
   local worker = worker_of(server)
-  local _ <close> = setmetatable({}, { __close = function() gone:await(h.START_MS) end })
+  gone:cancel("the client goes away")
   h.wait_for("the worker's end", h.START_MS, function() return not h.alive(worker) end)
   runs(target, "a client that left")
   h.settled(server, before)
