@@ -50,6 +50,10 @@ local function check(args)
       return nil, errors.invalid("providers", ("providers holds names of 1 to %d bytes without control characters, quotes and slashes.")
         :format(MAX_NAME))
     end
+    if name:find("*", 1, true) and not (args.traceFilePath and name == "*") then
+      return nil, errors.invalid("providers", ("providers holds whole names, not '%s': a runtime cannot be asked for all of its sources. "
+        .. "Leave it out for %s."):format(name, args.traceFilePath and "all sources of the recording" or "the curated set"))
+    end
   end
   return true
 end
@@ -114,15 +118,18 @@ local function plain_names(rows)
   for _, row in ipairs(rows) do row.provider, row.event = payload.name(row.provider), payload.name(row.event) end
 end
 
-local function add_notes(artifact, live)
-  local notes, spoke, silent = artifact.notes, {}, {}
+-- asked: the names that were enabled; of a recording those that the caller gave.
+local function add_notes(artifact, asked, live)
+  local notes, spoke, silent = artifact.notes, { ["*"] = true }, {}
   for _, row in ipairs(artifact.catalog) do spoke[row.provider:lower()] = true end
-  for _, name in ipairs(artifact.providers) do
-    if not spoke[name:lower()] then silent[#silent + 1] = name end
+  for _, name in ipairs(asked) do
+    if not spoke[name:lower()] then silent[#silent + 1] = live and name or payload.name(name) end
   end
-  if #silent > 0 and live then
-    notes[#notes + 1] = ("ProviderSilent: no event came from %s%s. The program has no such event source, or it did nothing in the window.")
-      :format(table.concat(silent, ", ", 1, math.min(NAMED, #silent)), #silent > NAMED and (" and %d more"):format(#silent - NAMED) or "")
+  if #silent > 0 then
+    notes[#notes + 1] = ("ProviderSilent: no event came from %s%s. %s")
+      :format(table.concat(silent, ", ", 1, math.min(NAMED, #silent)), #silent > NAMED and (" and %d more"):format(#silent - NAMED) or "",
+        live and "The program has no such event source, or it did nothing in the window."
+          or "Without providers all sources of the recording are shown.")
   end
   if artifact.left_out > 0 then
     notes[#notes + 1] = ("Capped: %d events of more than %d kinds are counted in totalEvents only."):format(artifact.left_out, MAX_KINDS)
@@ -150,7 +157,7 @@ local function collect(ctx, from, args)
     for i, g in ipairs(wire.by_provider(artifact.catalog)) do artifact.providers[i] = g.provider end
   end
   for _, row in ipairs(artifact.catalog) do artifact.left_out = artifact.left_out - row.count end
-  add_notes(artifact, live)
+  add_notes(artifact, live and artifact.providers or args.providers or {}, live)
   bridge.notes(artifact.notes, window)
   if window.shared then artifact.notes[#artifact.notes + 1] = bridge.COUNTS end
   return artifact

@@ -3,6 +3,9 @@
 --- name; a change calls the listeners. The module itself is the process's registry; `registry.new()` makes another one (for tests).
 
 local atomic = require("lunette.atomic")
+local faults = require("lunette.faults")
+local guard = require("lunette.guard")
+local log = require("lunette.log")
 local param_headers = require("lunette.mcp.param_headers")
 local uri_template = require("lunette.mcp.uri_template")
 
@@ -48,6 +51,20 @@ local function check_template(def)
   local compiled, why = uri_template.compile(def.uriTemplate)
   if not compiled then error(what .. ": " .. why, 3) end
   return { template = compiled }
+end
+
+local told = setmetatable({}, { __mode = "k" }) -- definitions whose `visible` failed, of which the log tells already
+
+--- May the principal see it? What cannot be asked is hidden, and the log says so once.
+local function shows(def, principal)
+  if def.visible == nil then return true end
+  local ok, seen, err = guard.call(def.visible, principal)
+  if ok and (seen ~= nil or type(err) ~= "table" or err.kind == "Cancelled") then return seen end
+  if not told[def] then
+    told[def] = true
+    log.error("scripts", "'visible' failed: what it is of is hidden", { what = def.name, error = faults.text(ok and err or seen) })
+  end
+  return false
 end
 
 -- One sorted collection of definitions. `key` is the field that names an entry, `kind` what listeners are told.
@@ -98,7 +115,7 @@ local function collection(R, kind, key, check, changed)
     if not C.hides then return sorted end
     local seen = {}
     for _, def in ipairs(sorted) do
-      if def.visible == nil or def.visible(principal) then seen[#seen + 1] = def end
+      if shows(def, principal) then seen[#seen + 1] = def end
     end
     return seen
   end
@@ -107,7 +124,7 @@ local function collection(R, kind, key, check, changed)
 end
 
 local function new()
-  local R = { revision = 0 } -- grows with every change: what caches of lists are checked against
+  local R = { revision = 0, shows = shows } -- grows with every change: what caches of lists are checked against
   local listeners, updated_listeners = {}, {}
 
   local function changed(kind)

@@ -278,8 +278,10 @@ static int take_event(walk *w, const uint8_t *payload)
     if (!w->same_context && (rc = make_context(w)) < 0) return rc;
     k->count++;
     r->stats.events++;
-    if (k->muted || !r->sink.event) /* the time that it tells is good for those that wait */
+    if (k->muted || !r->sink.event) { /* the time that it tells is good for those that wait */
+        if ((int64_t)w->ts > k->muted_ts) k->muted_ts = (int64_t)w->ts;
         return w->block && w->sorted && r->n_heap ? nt__merge(r, (int64_t)w->ts) : 0;
+    }
     return w->block && !w->sorted ? wait_turn(w, capture, payload) : give(w, capture, payload);
 }
 

@@ -211,6 +211,7 @@ typedef struct nt_kind {
     bool fields_dropped;        /* the stream's field list could not be parsed */
     bool muted;                 /* set by the sink: count these events, do not deliver them */
     uint64_t count;             /* events so far */
+    int64_t muted_ts;           /* ticks of the newest of those that were muted; 0: none */
     void *user;                 /* the sink's */
 } nt_kind;
 

@@ -16,8 +16,19 @@ static int most_first(const void *a, const void *b)
                                   : (x->thread > y->thread) - (x->thread < y->thread);
 }
 
+/* A recording that was cut has no sequence point at its end: what nobody asked for tells the time, too. */
+static void last_of_muted(source *s)
+{
+    for (uint32_t i = 0; i < nt_kind_count(s->reader); i++) {
+        const nt_kind *k = nt_kind_at(s->reader, i);
+        const kind_use *u = k->user;
+        if (k->muted && u && !u->rundown && k->muted_ts > s->last_ts) s->last_ts = k->muted_ts;
+    }
+}
+
 static void totals(source *s)
 {
+    if (!s->live) last_of_muted(s);
     source_summary *sum = &s->sum;
     const nt_stats *st = nt_stats_of(s->reader);
     const nt_trace *t = nt_trace_info(s->reader);

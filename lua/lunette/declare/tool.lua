@@ -50,7 +50,7 @@ local function tool_fields()
     },
     shared.scopes("call_scopes", "without a discriminator: the scopes of a concrete call"),
     { "relevant", "function", note = "function(raw) -> the set of parameters that count for this call" },
-    { "visible", "function", note = "function(principal) -> whether it is listed" },
+    { "visible", "function", note = "function(principal) -> whether it is listed; not while it fails" },
     { "views", "boolean", note = "its payload is that of a view" },
     { "ui", "string", note = "the ui:// resource that shows its result, for clients with MCP Apps" },
   }

@@ -30,6 +30,25 @@ describe("registry", function()
     assert.equal(2, #r.tools({ is_root = true }))
   end)
 
+  it("hides what cannot be asked whether it is for somebody, lists the others, and logs it once", function()
+    local log = require("lunette.log")
+    local lines, before = {}, log.error
+    log.error = function(area, message, fields) lines[#lines + 1] = { area, message, fields } end
+    finally(function() log.error = before end)
+    r.add_tool(tool("open"))
+    r.add_tool(tool("raises", { visible = function() error("no") end }))
+    r.add_tool(tool("boxed", { visible = function() return nil, { kind = "ScriptError", message = "nil index", file = "a.lua", line = 7 } end }))
+    r.add_tool(tool("not_for_you", { visible = function() return nil end }))
+    for _ = 1, 2 do
+      assert.equal(1, #r.tools({}))
+      assert.is_falsy(r.shows(r.tool("boxed"), {}))
+    end
+    assert.is_true(r.shows(r.tool("open"), {}))
+    assert.equal(2, #lines)
+    assert.same({ "scripts", "'visible' failed: what it is of is hidden", { what = "boxed", error = "a.lua:7: nil index" } }, lines[1])
+    assert.matches("registry_spec%.lua:%d+: no$", lines[2][3].error)
+  end)
+
   it("tells listeners what changed and grows its revision", function()
     local seen = {}
     r.on_change(function(kind) seen[#seen + 1] = kind end)

@@ -29,6 +29,8 @@ local FILES <const> = {
   hints = [[return hint_rule { handle = "counters", order = 1, -- %s
     hints = { { tool = "inspect_process", when = function() %s end, reason = "r" } } }]],
   views = [[return view { kind = "counters", name = "bad-%s", project = function() %s end }]],
+  tools = [[return tool { name = "bad_%s", description = "d", scopes = { list = { "read-counters" } }, risk = "low", params = {},
+    run = function() return {} end, visible = function() %s end }]],
 }
 
 local GOOD <const> = {
@@ -110,6 +112,27 @@ describe("scripts of a site that misbehave in a server #unit", function()
     end
     return nil
   end
+
+  it("the visible of a tool", function()
+    serve("tools")
+    beside(function()
+      for _ = 1, 2 do
+        local tools = server:names("tools")
+        assert.is_table(tools.cheap)
+        for name in pairs(tools) do assert.not_matches("^bad_", name) end
+      end
+    end)
+    for _, attack in ipairs(ATTACKS) do
+      local n = 0
+      for _, line in ipairs(server.log) do
+        if line:find("'visible' failed", 1, true) and line:find("bad%-" .. attack[1] .. "%.lua:%d+: ") then
+          n = n + 1
+          assert.matches(attack[3], line, 1, true)
+        end
+      end
+      assert.equal(1, n, attack[1])
+    end
+  end)
 
   it("rules", function()
     local pid, socket = replay.start_of(SHOP, "--speed", "4", "--loop")

@@ -62,7 +62,7 @@ local function get(S, call)
   local name = call.params.name
   if type(name) ~= "string" then return nil, protocol.invalid_params("params.name must be a string") end
   local def = S.registry.prompt(name)
-  if not def or (def.visible and not def.visible(call.principal)) then return nil, protocol.invalid_params("Unknown prompt: " .. name) end
+  if not def or not S.registry.shows(def, call.principal) then return nil, protocol.invalid_params("Unknown prompt: " .. name) end
   local arguments, err = check_arguments(def, call.params.arguments)
   if not arguments then return nil, err end
   local ctx

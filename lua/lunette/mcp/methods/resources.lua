@@ -43,7 +43,7 @@ local function find(S, call)
   local uri = call.params.uri
   if type(uri) ~= "string" then return nil, protocol.invalid_params("params.uri must be a string") end
   local def = S.registry.resource(uri)
-  if def and (not def.visible or def.visible(call.principal)) then return def end
+  if def and S.registry.shows(def, call.principal) then return def end
   local template, vars = S.registry.match_template(uri, call.principal)
   if template then return template, vars end
   return nil, not_found(call, uri)

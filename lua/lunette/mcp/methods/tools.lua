@@ -185,7 +185,7 @@ local function find(S, call)
   local name, arguments = call.params.name, call.params.arguments
   if type(name) ~= "string" then return nil, protocol.invalid_params("params.name must be a string") end
   local def = S.registry.tool(name)
-  if not def or (def.visible and not def.visible(call.principal)) then return nil, protocol.invalid_params("Unknown tool: " .. name) end
+  if not def or not S.registry.shows(def, call.principal) then return nil, protocol.invalid_params("Unknown tool: " .. name) end
   if arguments == nil or arguments == json.null then arguments = {} end
   if not protocol.is_object(arguments) then return nil, protocol.invalid_params("params.arguments must be an object") end
   return def, arguments

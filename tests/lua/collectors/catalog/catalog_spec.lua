@@ -13,7 +13,7 @@ local function call(more)
   local ctx = kit.ctx()
   ctx.transport = "cli"
   local arguments = { kind = "catalog", traceFilePath = SOURCE }
-  for name, value in pairs(more or {}) do arguments[name] = value end
+  for name, value in pairs(more or {}) do arguments[name] = value or nil end
   return kit.call(collect_events, arguments, ctx)
 end
 
@@ -52,6 +52,22 @@ describe("collectors.catalog", function()
     local sum = 0
     for _, r in ipairs(data.catalog) do sum = sum + r.count end
     assert.equal(data.totalEvents, sum)
+  end)
+
+  it("refuses a wildcard, which would find nothing, and takes that for everything of a recording as it is", function()
+    for _, given in ipairs { { traceFilePath = false, processId = 1, providers = { "*" } }, { providers = { "Lunette*" } } } do
+      local envelope = call(given)
+      assert.equal("InvalidArgument", envelope.error.kind)
+      assert.matches("whole names, not '[%a]*%*'.*Leave it out", envelope.error.message)
+    end
+    assert.equal((catalog()).totalEvents, (catalog { providers = { "*" } }).totalEvents)
+  end)
+
+  it("says which of the named sources a recording does not hold", function()
+    local data = catalog { providers = { "lunette-demo", "Lunette-Nothing" } }
+    assert.equal(350, data.totalEvents)
+    assert.equal("ProviderSilent: no event came from Lunette-Nothing. Without providers all sources of the recording are shown.",
+      data.notes[#data.notes])
   end)
 
   it("holds no payload value: none in the answer, none in any view, none behind the handle", function()
