@@ -204,6 +204,7 @@ local function without_the_handle(envelope)
   end
   for _, payload in pairs(type(envelope.data) == "table" and envelope.data or {}) do
     for i, note in ipairs(type(payload) == "table" and payload.notes or {}) do
+      note = note:gsub("all are behind the handle: query_snapshot[^.]*", "--with depth=Detail shows more")
       payload.notes[i] = note:gsub("behind the handle: query_snapshot[^.]*", "left out here: --with depth=Detail shows more")
     end
   end

@@ -154,6 +154,11 @@ end
 
 local function start_failed(options, err)
   local name = options.argv[1]
+  local folder, why = fs.stat((options.cwd or "") .. "/.") -- the start's own error does not tell which of the two is not there
+  if not folder then
+    return errors.new("InvalidArgument", ("%s cannot be started in %s, which is no folder that can be entered: %s.")
+      :format(name, options.cwd, why.message), { detail = "launch.workingDirectory", hints = {} })
+  end
   if err.kind == "PermissionDenied" then
     return errors.new("InvalidArgument", ("%s may not be started: %s."):format(name, err.message),
       { detail = "launch.fileName", hints = {} })

@@ -70,14 +70,17 @@ describe("launch.start", function()
   end)
 
   it("says what is wrong with the program or the folder", function()
-    for _, options in ipairs({
-      { argv = { "no-such-program-anywhere" } }, { argv = { "/etc" } }, { argv = { "/bin/true" }, cwd = "/no/such/folder" },
+    for detail, all in pairs({
+      ["launch.fileName"] = { { argv = { "no-such-program-anywhere" } }, { argv = { "/etc" }, cwd = "/" } },
+      ["launch.workingDirectory"] = { { argv = { "/bin/true" }, cwd = "/no/such/folder" }, { argv = { "/bin/true" }, cwd = "/etc/passwd" } },
     }) do
-      options.console, options.owned = "log", true
-      local started, err = launch.start(options)
-      assert.is_nil(started)
-      assert.equal("InvalidArgument", err.kind)
-      assert.equal("launch.fileName", err.detail)
+      for _, options in ipairs(all) do
+        options.console, options.owned = "log", true
+        local started, err = launch.start(options)
+        assert.is_nil(started)
+        assert.equal("InvalidArgument", err.kind)
+        assert.equal(detail, err.detail)
+      end
     end
   end)
 

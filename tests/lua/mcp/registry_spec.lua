@@ -37,7 +37,9 @@ describe("registry", function()
     finally(function() log.error = before end)
     r.add_tool(tool("open"))
     r.add_tool(tool("raises", { visible = function() error("no") end }))
-    r.add_tool(tool("boxed", { visible = function() return nil, { kind = "ScriptError", message = "nil index", file = "a.lua", line = 7 } end }))
+    r.add_tool(tool("boxed", {
+      visible = function() return nil, { kind = "ScriptError", message = "nil index", file = "a.lua", line = 7 } end,
+    }))
     r.add_tool(tool("not_for_you", { visible = function() return nil end }))
     for _ = 1, 2 do
       assert.equal(1, #r.tools({}))
