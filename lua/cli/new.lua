@@ -12,10 +12,11 @@ M.summary = "write a starter for a site script, with its spec"
 M.help = [[
 usage: lunette new collector|rule|view|signal|tool|playbook NAME [--dir DIR] (--site says the same)
 
-Writes a commented, working starter and its spec below DIR (default: the current folder). Nothing is overwritten.
+Writes a commented, working starter and its spec below DIR (default: the current folder). Nothing is overwritten,
+and a name that lunette has itself is refused.
 Then: lunette check DIR, lunette test DIR, and lunette serve --site DIR; a server that runs takes up every change by itself.
 
-Exit code: 0 written, 1 a file is there already or cannot be written, 2 for a wrong command line.
+Exit code: 0 written, 1 a file is there already, a name is lunette's own, or it cannot be written, 2 for a wrong command line.
 ]]
 
 local KINDS <const> = { "collector", "rule", "view", "signal", "tool", "playbook" }
@@ -74,6 +75,18 @@ local function files_of(starter, dir, name)
   return list
 end
 
+-- The first of the files, without its folder, that the product has, too: a starter in its place would take the original away.
+local function ours(files, dir)
+  for _, file in ipairs(files) do
+    local path = file[1]:sub(#dir + 2)
+    local room = path:find("^playbooks/") and "" or "lua/"
+    for _, name in ipairs { path, (path:gsub("-", "_")) } do
+      if not path:find("^recordings/") and fs.stat(sys.home .. "/" .. room .. name) then return path end
+    end
+  end
+  return nil
+end
+
 --- lunette new.
 ---@param args string[]
 function M.main(args)
@@ -85,6 +98,11 @@ function M.main(args)
   if not starter then return terminal.usage("new", why) end
   local dir = opts.dir or opts.site or "."
   local files = files_of(starter, dir, opts[2])
+  local taken = ours(files, dir)
+  if taken then
+    return complain(("lunette has a %s %s itself, which %s/%s would replace; nothing was written. Choose another name, or extend it: "
+      .. "docs/scripting/recipes.md"):format(opts[1], opts[2], dir, taken))
+  end
   for _, file in ipairs(files) do
     if fs.stat(file[1]) then return complain(file[1] .. " is there already; nothing was written") end
   end

@@ -76,6 +76,10 @@ return {
   room = "tools", title = "a tool", note = "What clients call.", fields = tool_fields(),
   check = function(declared, report)
     shared.check_params(declared, report)
+    if declared.name == "collect_events" and declared.discriminator ~= "kind" then
+      return report(declared.discriminator and "discriminator" or "name",
+        "collect_events chooses by \"kind\", as the collectors of a site are branches of it; give a tool of yours another name")
+    end
     if not declared.discriminator then
       if declared.branches then report("branches", "branches need a discriminator: the parameter that chooses one") end
       return check_branch(declared, "", report)

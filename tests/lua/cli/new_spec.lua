@@ -34,6 +34,19 @@ describe("lunette new #unit", function()
     assert.is_nil((fs.stat(dir .. "/rules/mine.lua")))
   end)
 
+  it("takes nothing of ours away", function()
+    local dir = kit.folder()
+    for _, given in ipairs {
+      { "tool", "collect_events" }, { "collector", "counters" }, { "collector", "crash-guard" }, { "rule", "threadpool-queue" },
+      { "playbook", "diagnose-high-latency" },
+    } do
+      local done = lunette("new", given[1], given[2], "--dir", dir)
+      assert.equal(1, done.code, given[2])
+      assert.matches("would replace; nothing was written", done.stderr, 1, true)
+    end
+    assert.same({}, fs.list(dir))
+  end)
+
   it("says what a name may be, and which starters there are", function()
     assert.matches('Did you mean "collector"?', lunette("new", "colector", "x").stderr, 1, true)
     local done = lunette("new", "tool", "my-tool")

@@ -72,7 +72,7 @@ describe("launch.start", function()
   it("says what is wrong with the program or the folder", function()
     for detail, all in pairs({
       ["launch.fileName"] = { { argv = { "no-such-program-anywhere" } }, { argv = { "/etc" }, cwd = "/" } },
-      ["launch.workingDirectory"] = { { argv = { "/bin/true" }, cwd = "/no/such/folder" }, { argv = { "/bin/true" }, cwd = "/etc/passwd" } },
+      ["launch.workingDirectory"] = { { argv = { "true" }, cwd = "/no/such/folder" }, { argv = { "true" }, cwd = "/etc/passwd" } },
     }) do
       for _, options in ipairs(all) do
         options.console, options.owned = "log", true

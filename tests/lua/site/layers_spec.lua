@@ -114,6 +114,22 @@ describe("site scripts #unit", function()
   end)
 
   describe("replace", function()
+    it("collect_events only by one that has its kinds, whatever else is broken", function()
+      write("tools/collect_events.lua", 'return tool { name = "collect_events", description = "d", run = function() return {} end }')
+      write("collectors/mine.lua", [[
+        local probe = require "lunette.probe"
+        return collector {
+          kind = "mine", description = "d", summary = "{n} events.",
+          program = { name = "mine", providers = { { name = "A", level = 4 } }, events = { a = "A/*" }, keep = { n = probe.count() } },
+        }
+      ]])
+      local g = load_site()
+      assert.equal(1, #lines(g))
+      assert.matches('^tools/collect_events.lua:1: collect_events chooses by "kind"', lines(g)[1])
+      assert.is_table(g.tools.collect_events.branches.counters) -- ours serves on
+      assert.is_table(g.tools.collect_events.branches.mine)
+    end)
+
     it("a view of ours, and what they extend keeps its other fields", function()
       write("views/counters/summary.lua", [[
         local base = ...
