@@ -88,7 +88,10 @@ function M.main(args)
   local which = given[1]
   if #given > 1 then return terminal.usage("docs", "give one page, or none: " .. table.concat(given, " ")) end
   if which and which ~= "all" and not reference.page(which) then
-    return terminal.usage("docs", ("there is no page %s.%s"):format(which, text.did_you_mean(which, names_of_pages())))
+    local names = names_of_pages()
+    local near = text.did_you_mean(which, names)
+    return terminal.usage("docs", ("there is no page %s.%s"):format(which, near ~= "" and near or " There are " .. table.concat(names, ", ")
+      .. "."))
   end
   local cfg = config.load { file = given.config }
   local loaded = app.load { config = cfg, layers = site.layers(cfg, site.given(given)) }

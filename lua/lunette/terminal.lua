@@ -32,7 +32,10 @@ end
 ---@param err table
 function M.fail(command, err)
   local said = tostring(err.message or err)
-  if err.hint and err.hint ~= "" then said = said .. " " .. err.hint end
+  if err.hint and err.hint ~= "" then
+    local ended = said:find("[%.:;!%?]$") ~= nil -- a message of the native part lacks its full stop
+    said = said .. (ended and " " or err.hint:find("^%u") and ". " or "; ") .. err.hint
+  end
   io.stderr:write("lunette ", command, ": ", M.printable(said), "\n")
   return M.EXIT_FAILURE
 end

@@ -3,7 +3,7 @@
 return { name = "^[%l][%l%d-]*$", name_note = "small letters, digits and -", recording = true, files = {
   { "rules/%NAME%.lua", [==[
 -- What a triage observes, and what it may mean. lunette explain PID|FILE shows which rules fired and which nearly did;
--- lunette docs rule tells every field.
+-- lunette docs declarations tells every field.
 return rule {
   name = "site.%NAME%",
   input = { counter = "System.Runtime/threadpool-queue-length", stat = "max" }, -- what it looks at

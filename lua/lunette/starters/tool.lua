@@ -4,7 +4,7 @@ return { name = "^[%l][%l%d_]*$", name_note = "small letters, digits and _", fil
   { "tools/%NAME%.lua", [==[
 -- %NAME%: how many threads a process has, and how much memory it holds. Change it into your own question.
 -- Try it: lunette call --site %DIR% %NAME% processId=PID
-local proc = require "lunette.proc" -- lunette docs site tells which modules there are
+local proc = require "lunette.proc" -- lunette docs --annotations DIR writes a file for each that there is
 
 local function run(ctx, args)
   local stat, err = proc.stat(args.processId)

@@ -29,6 +29,20 @@ describe("lunette docs", function()
     end
   end)
 
+  it("has each page that the starters and docs name, and lists them where one is not near", function()
+    local text = assert(loop.exec { argv = { "grep", "-rhoE", "lunette docs [a-z][a-z-]*", "lua/lunette/starters", "docs", "README.md" },
+      timeout_ms = 10000 }).stdout
+    local known, n = {}, 0
+    for _, page in ipairs(require("lunette.reference").PAGES) do known[page.name] = true end
+    for page in text:gmatch("lunette docs ([%l-]+)") do
+      assert.is_true(known[page] or page == "lists", page)
+      n = n + 1
+    end
+    assert.is_true(n > 5)
+    assert.matches("there is no page site. There are all, tools, ", lunette("docs", "site").stderr, 1, true)
+    assert.matches('there is no page rule. Did you mean "rules"?', lunette("docs", "rule").stderr, 1, true)
+  end)
+
   it("knows tools with parameters and branches, views, rules, words", function()
     local tools = lunette("docs", "tools").stdout
     assert.is_truthy(tools:find("## collect_events", 1, true))
