@@ -63,8 +63,14 @@ local function ef(runtime)
   h.ok(many.commandTextSanitized:find('FROM "Posts"', 1, true), runtime .. ": " .. many.commandTextSanitized)
   h.eq(did.literals, h.ok(incident(live, ids.literal), runtime .. ": values in the text").count, "one statement")
   h.eq(nil, incident(live, ids.few), runtime .. ": ten times is none")
-  local slowest = live.byCommand[1]
-  h.ok(slowest.count == 1 and slowest.maxMs <= did.slow_ms + 1, runtime .. ": the slow one, as long as the target measured")
+  local slow, least = nil, math.huge
+  for _, c in ipairs(live.byCommand) do
+    h.ok(c.totalMs <= least, runtime .. ": most time first")
+    least = c.totalMs
+    if c.commandTextSanitized:find("RECURSIVE", 1, true) then slow = c end
+  end
+  h.ok(slow and slow.count == 1 and slow.maxMs > 1 and slow.maxMs <= did.slow_ms + 1,
+    ("%s: the slow one, within the %g ms that the target measured: %s"):format(runtime, did.slow_ms, h.json.encode(live.byCommand)))
   h.eq(0, #live.connectionPool, runtime .. ": SQLite has no pool that tells")
   h.ok(during.notes(live):find("Failed: 2 commands", 1, true), runtime .. ": " .. during.notes(live))
   h.eq(0, live.cost.eventsLost, "nothing lost")
