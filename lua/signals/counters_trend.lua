@@ -2,19 +2,33 @@
 -- counters.trend: which counter moved most between the first and the last value of one window. A grouping, never a diagnosis.
 local signal = require("lunette.signal")
 
+local function size_of(series) return math.max(math.abs(series.first), math.abs(series.last)) end
+
+--- From which size on a counter does not stay near zero. few: it compiles no more methods than being looked at makes it.
+local function least_of(counter, limits, few)
+  return few and limits.few_methods[counter.name] or limits.own_trace[counter.name] or limits.near_zero[counter.unit or "count"]
+    or limits.near_zero.count
+end
+
 --- (last - first) / max(|first|, |last|): between -1 and 1 whatever the unit; 0 while both stay near zero.
-local function relative_change(counter, limits)
+local function relative_change(counter, limits, few)
   local s = counter.series
-  local size = math.max(math.abs(s.first), math.abs(s.last))
-  local least = limits.own_trace[counter.name] or limits.near_zero[counter.unit or "count"] or limits.near_zero.count
-  return size < least and 0 or (s.last - s.first) / size
+  local size = size_of(s)
+  return size < least_of(counter, limits, few) and 0 or (s.last - s.first) / size
+end
+
+local function few_methods(artifact, limits)
+  for _, c in ipairs(artifact.counters) do
+    if c.name == "methods-jitted-count" then return size_of(c.series) < limits.own_trace[c.name] end
+  end
+  return false
 end
 
 --- The counters that moved, the largest change first (ties by name).
 local function movers(artifact, self)
-  local list = {}
+  local list, few = {}, few_methods(artifact, self.limits)
   for _, c in ipairs(artifact.counters) do
-    local change = c.series.n >= self.limits.min_observations and relative_change(c, self.limits) or 0
+    local change = c.series.n >= self.limits.min_observations and relative_change(c, self.limits, few) or 0
     if math.abs(change) >= self.emit_at then list[#list + 1] = { counter = c, key = c.provider .. "/" .. c.name, change = change } end
   end
   table.sort(list, function(a, b)
@@ -38,6 +52,8 @@ return signal {
     -- What being looked at makes an idle process compile: some 250 methods, in 30 to 200 ms, on a busy machine 330 (8.0 to 10.0). Below
     -- these sizes it is not its own.
     own_trace = { ["methods-jitted-count"] = 500, ["time-in-jit"] = 750 },
+    -- Their time is what they wait for a processor, too: up to 1000 ms a second for each of the two threads that compile.
+    few_methods = { ["time-in-jit"] = 2000 },
   },
   of = function(artifact, self)
     local list, buckets = movers(artifact, self), {}

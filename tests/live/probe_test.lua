@@ -444,7 +444,10 @@ end
 local function middle_of_a_flood(skip)
   local target <close> = start_target("net10.0", "flood", 20, skip)
   target:command("go", "^GOING")
-  h.ok(assert(probe.run(context(), FLOOD, { process = { pid = target.pid }, duration_ms = 500 })).starts > 100, "it flows")
+  local function run(which, ms, path)
+    return assert(probe.run(context(), which, { process = { pid = target.pid }, duration_ms = ms * h.slowness(), save_to = path }))
+  end
+  h.wait_for("the flood", h.START_MS, function() return run(FLOOD, 500).starts > 100 end)
   local program = probe.program {
     name = "middle", providers = { { name = "Lunette-Flood", level = 5 } },
     events = { start = "Lunette-Flood/WorkStart", stop = "Lunette-Flood/WorkStop" },
@@ -456,13 +459,13 @@ local function middle_of_a_flood(skip)
     },
   }
   local path = h.scratch() .. "/session.nettrace"
-  local live = assert(probe.run(context(), program, { process = { pid = target.pid }, duration_ms = 1500, save_to = path }))
+  local live = run(program, 1500, path)
   local recorded = assert(probe.run(context(), program, { path = path }))
   h.eq("deadline", live.window.ended, "how the window ended")
   h.eq(h.json.encode(kept(live)), h.json.encode(kept(recorded)), "the recording against the session")
   h.eq(0, live.window.summary.lost, "nothing lost")
   local pairs_ = live.pairs
-  h.ok(live.starts > 5000, "starts: " .. live.starts)
+  if live.starts <= 5000 then h.too_slow() end -- of some 15000
   h.eq(live.starts, pairs_.pairs + pairs_.open, "each start has its stop or is open")
   h.eq(live.stops, pairs_.pairs + pairs_.unmatched, "each stop has its start or none")
   h.ok(pairs_.open > 0 and pairs_.open <= 40, "open at the end: 16 a thread, " .. pairs_.open)
@@ -480,7 +483,9 @@ local function middle_of_a_flood(skip)
     h.ok(i == 1 or slice.at_ns > live.slices.buckets[i - 1].at_ns, "in order of time")
   end
   h.eq(live.starts, sum, "starts of all slices")
-  h.near(15, 3, #live.slices.buckets, "slices of a window of 1.5 s")
+  local slices = live.window.elapsed_ms / 100
+  if #live.slices.buckets < slices - 3 then h.too_slow() end -- the target stood for a while
+  h.near(slices, 3, #live.slices.buckets, "slices of a window of 1.5 s")
 end
 
 local function each_in_lua(skip)

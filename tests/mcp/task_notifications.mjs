@@ -89,11 +89,21 @@ async function changesArriveInFull() {
   stream.close();
 }
 
+// A task that fails soon, and a stream that follows it and another: on a busy machine it may have failed before the stream was open.
+async function failingWith(other) {
+  for (let i = 0; i < 10; i++) {
+    const broken = (await call('tools/call', { name: 'protocol_error_job', arguments: {} })).result;
+    const stream = await listen(42, { taskIds: [other.taskId, broken.taskId] });
+    await stream.next();
+    if ((await call('tasks/get', { taskId: broken.taskId })).result.status === 'working') return { broken, stream };
+    stream.close();
+  }
+  throw new Error('each task had failed before it could be followed');
+}
+
 async function cancelAndFailureArrive() {
   const slow = (await call('tools/call', { name: 'slow_compute', arguments: { seconds: 30, label: 'x' } })).result;
-  const broken = (await call('tools/call', { name: 'protocol_error_job', arguments: {} })).result;
-  const stream = await listen(42, { taskIds: [slow.taskId, broken.taskId] });
-  await stream.next();
+  const { broken, stream } = await failingWith(slow);
   await call('tasks/cancel', { taskId: slow.taskId });
   const ends = {};
   while (Object.keys(ends).length < 2) {

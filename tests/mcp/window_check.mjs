@@ -9,8 +9,9 @@ const [url, pidText] = process.argv.slice(2);
 const processId = Number(pidText);
 const REVISION = '2025-11-25';
 const RELATED = 'io.modelcontextprotocol/related-task';
-const SOON_MS = 5000; // as a rule some milliseconds; each window would go on for much longer
+const SOON_MS = 20000; // as a rule some milliseconds, seconds on a busy machine; each window would go on for much longer
 const OPEN_MS = 30000;
+const GAP_MS = 10000;
 const checker = new Checker(REVISION);
 const report = (line) => console.log(`window: ${line}`);
 
@@ -107,21 +108,24 @@ const window = (seconds, more) => ({
 
 const progressIn = (list) => list.filter(({ message }) => message.method === 'notifications/progress');
 
-// About once a second, always more, of the whole of 100, with the token of the call.
-function checkProgress(list, token, what) {
+// About once a second, always more, of the whole of 100, with the token of the call. On a busy machine two may come late and together, but
+// none comes before its second is over.
+function checkProgress(list, token, what, startedAt) {
   for (const [i, { message, at }] of list.entries()) {
     assert.equal(message.params.progressToken, token, what);
     assert.equal(message.params.total, 100, what);
-    if (i === 0) continue;
-    assert.ok(message.params.progress > list[i - 1].message.params.progress, `${what}: progress grows`);
+    if (i > 0) assert.ok(message.params.progress > list[i - 1].message.params.progress, `${what}: progress grows`);
     if (message.params.progress < 100) {
-      const gap = at - list[i - 1].at;
-      assert.ok(gap > 300 && gap < 5000, `${what}: ${gap} ms between two progress notifications`);
+      const after = at - startedAt;
+      assert.ok(after > (i + 1) * 1000 - 100, `${what}: ${i + 1} progress notifications within ${after} ms`);
+      const gap = at - (i > 0 ? list[i - 1].at : startedAt);
+      assert.ok(gap < GAP_MS, `${what}: ${gap} ms without a progress notification`);
     }
   }
 }
 
 async function plainCallIsCancelled(session) {
+  const startedAt = Date.now();
   const call = session.start('tools/call', window(60));
   await until('the session to open', OPEN_MS, () => sessionsIn(processId) > 0);
   await until('half of the window', OPEN_MS, () => progressIn(call.messages).length === 4);
@@ -129,12 +133,13 @@ async function plainCallIsCancelled(session) {
   await session.notify('notifications/cancelled', { requestId: call.id, reason: 'enough seen' });
   const ms = await until('the end of the session in the process', SOON_MS, () => sessionsIn(processId) === 0);
   await call.ended;
-  checkProgress(progressIn(call.messages), 't-60', 'a plain call');
+  checkProgress(progressIn(call.messages), 't-60', 'a plain call', startedAt);
   assert.ok(!call.messages.some(({ message }) => message.id === call.id), 'a cancelled request was answered');
   report(`a plain call, cancelled half-way: its session in the process has ended after ${ms} ms`);
 }
 
 async function taskIsCancelled(session) {
+  const startedAt = Date.now();
   const { result: { task } } = await session.ask('tools/call', window(61, { task: { ttl: 60000 } }));
   assert.equal(task.status, 'working');
   await until('the session to open', OPEN_MS, () => sessionsIn(processId) > 0);
@@ -146,20 +151,25 @@ async function taskIsCancelled(session) {
   assert.equal((await session.ask('tasks/cancel', { taskId: task.taskId })).result.status, 'cancelled');
   const ms = await until('the end of the session in the process', SOON_MS, () => sessionsIn(processId) === 0);
   await waiting.ended;
-  checkProgress(mine(), 't-61', 'a task');
+  checkProgress(mine(), 't-61', 'a task', startedAt);
   assert.equal(waiting.messages.at(-1).message.error.code, -32602);
   assert.equal((await session.ask('tasks/get', { taskId: task.taskId })).result.status, 'cancelled');
-  const status = session.stream.filter(({ message }) => message.method === 'notifications/tasks/status').map(({ message }) => message.params.status);
-  assert.deepEqual(status, ['cancelled']);
+  const told = () => session.stream.filter(({ message }) => message.method === 'notifications/tasks/status');
+  await until('the notification of the cancel', SOON_MS, () => told().length > 0); // it comes on another connection
+  assert.deepEqual(told().map(({ message }) => message.params.status), ['cancelled']);
   report(`a task, cancelled half-way: its session in the process has ended after ${ms} ms`);
 }
 
 async function taskCompletes(session) {
+  const startedAt = Date.now();
   const { result: { task } } = await session.ask('tools/call', window(3, { task: {} }));
   const waiting = session.start('tasks/result', { taskId: task.taskId });
   await waiting.ended;
-  const seen = [...progressIn(session.stream), ...progressIn(waiting.messages)].filter((one) => one.message.params.progressToken === 't-3');
-  checkProgress(seen, 't-3', 'a task that completes');
+  const mine = () => [...progressIn(session.stream), ...progressIn(waiting.messages)]
+    .filter((one) => one.message.params.progressToken === 't-3').sort((a, b) => a.message.params.progress - b.message.params.progress);
+  await until('the last progress notification', SOON_MS, () => mine().at(-1)?.message.params.progress === 100);
+  const seen = mine();
+  checkProgress(seen, 't-3', 'a task that completes', startedAt);
   assert.ok(seen.length >= 2 && seen.length <= 5, `${seen.length} progress notifications in 3 s`);
   assert.equal(seen.at(-1).message.params.progress, 100);
   const { result } = waiting.messages.at(-1).message;

@@ -144,7 +144,7 @@ const RELATED = 'io.modelcontextprotocol/related-task';
 // The tasks of 2025-11-25, each message against the schema.
 async function sessionTasks(peer) {
   const make = async (name, args = {}) => (await peer.call('tools/call', { name, arguments: args, task: { ttl: 60000 } })).result.task;
-  const { taskId } = await make('slow_compute', { seconds: 0.3, label: 'wire' });
+  const { taskId } = await make('slow_compute', { seconds: 2, label: 'wire' });
   assert.equal((await peer.call('tasks/get', { taskId })).result.status, 'working');
   const { result } = await peer.call('tasks/result', { taskId });
   assert.equal(result.content[0].text, 'slow_compute done: wire');

@@ -56,6 +56,16 @@ describe("signals.counters_trend", function()
     assert.equal(1, #trend.of({ counters = { counter("methods-jitted-count", nil, 700, 1500, 2500) } }, "H1"))
   end)
 
+  it("weighs the time of compilation by how many methods it was for: on a busy machine few take long", function()
+    local function told(methods, ms)
+      local counters = { counter("time-in-jit", "ms", 9, 40, ms) }
+      if methods then counters[2] = counter("methods-jitted-count", nil, methods, methods, methods) end
+      return #trend.of({ counters = counters }, "H1")
+    end
+    assert.same({ 0, 1, 0, 1, 0, 1 },
+      { told(250, 1999), told(250, 2000), told(900, 749), told(900, 750), told(nil, 749), told(nil, 750) })
+  end)
+
   it("gives none for a steady process", function()
     assert.same({}, trend.of({ counters = { counter("cpu", "%", 50, 55, 60), counter("heap", "MB", 10, 11, 12) } }, "H1"))
   end)
