@@ -7,6 +7,7 @@ local collector = require("lunette.collector")
 local destinations = lazy("collectors.activities.destinations")
 local globs = require("collectors.globs")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local program = lazy("collectors.activities.program")
 local spans = lazy("collectors.activities.spans")
@@ -113,7 +114,8 @@ end
 local function sentence(artifact, source)
   local r, top = artifact.retention, artifact.by_operation[1]
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-  local said = ("%d span%s of %s ended in %.1f s"):format(r.observed, r.observed == 1 and "" or "s", what, artifact.duration_ms / 1000)
+  local said = ("%d span%s of %s ended in %s"):format(r.observed, r.observed == 1 and "" or "s", what,
+    numbers.span(artifact.duration_ms))
   if r.trace_id then said = said .. (", %d of trace %s"):format(r.matching, r.trace_id) end
   if top then
     said = said .. ("; most often %s of %s (%d, at most %.1f ms)"):format(top.operation, top.source, top.n, top.max_ms)

@@ -6,6 +6,7 @@ local collector = require("lunette.collector")
 local estimate = lazy("collectors.allocations_sampled.estimate")
 local event_names = require("collectors.event_names")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local runtimes = lazy("collectors.allocations_sampled.runtimes")
 local signal = require("lunette.signal")
@@ -128,9 +129,9 @@ end
 local function sentence(artifact, from)
   local total, top = artifact.total, artifact.types[1]
   local what = from.path and "The recording" or ("Process %d"):format(artifact.process_id)
-  if total.samples == 0 then return ("%s: no allocation was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
-  return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %.1f s%s."):format(what, total.bytes / 1e6,
-    estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, artifact.duration_ms / 1000,
+  if total.samples == 0 then return ("%s: no allocation was sampled in %s."):format(what, numbers.span(artifact.duration_ms)) end
+  return ("%s allocated about %.1f MB (%d %%: %.1f to %.1f MB) in %s%s."):format(what, total.bytes / 1e6,
+    estimate.CONFIDENCE_PERCENT, total.bytes_low / 1e6, total.bytes_high / 1e6, numbers.span(artifact.duration_ms),
     top.name ~= UNKNOWN and total.bytes > 0
       and (", %.0f %% of it %s"):format(100 * top.estimate.bytes / total.bytes, event_names.spoken(top.name)) or "")
 end

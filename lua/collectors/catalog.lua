@@ -10,6 +10,7 @@ local gate = lazy("lunette.source_gate")
 local hints = require("lunette.hints")
 local json = require("lunette.json")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local payload = require("collectors.event_source.payload")
 local probe = require("lunette.probe")
 local wire = lazy("collectors.catalog.wire")
@@ -177,7 +178,7 @@ end
 local function sentence(artifact, from)
   local what = from.path and "the recording" or ("process %d"):format(artifact.process_id)
   local top = artifact.catalog[1]
-  return ("%d events of %d kinds from %s over %.1f s%s."):format(artifact.total, #artifact.catalog, what, artifact.duration_ms / 1000,
+  return ("%d events of %d kinds from %s over %s%s."):format(artifact.total, #artifact.catalog, what, numbers.span(artifact.duration_ms),
     top and (", most often %s (%d)"):format(event_names.spoken(top.event), top.count) or "")
 end
 

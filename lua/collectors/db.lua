@@ -7,6 +7,7 @@ local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
 local declared = lazy("collectors.db.program")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local window = require("collectors.window")
 local wire = lazy("collectors.db.wire")
@@ -35,8 +36,8 @@ return collector {
   inline = function(artifact, args) return wire.snapshot(artifact, args.depth) end,
   summary = function(artifact, source)
     local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-    return ("%d commands of %d statements in %s over %.1f s, %d repeated more than 10 times under one parent%s."):format(artifact.total,
-      #artifact.commands, what, artifact.duration_ms / 1000, #artifact.incidents,
+    return ("%d commands of %d statements in %s over %s, %d repeated more than 10 times under one parent%s."):format(artifact.total,
+      #artifact.commands, what, numbers.span(artifact.duration_ms), #artifact.incidents,
       artifact.failed > 0 and (", %d failed"):format(artifact.failed) or "")
   end,
 }

@@ -140,7 +140,7 @@ end
 local function sentence(artifact, from)
   local what = from.path and "the recording" or ("process %d"):format(artifact.process_id)
   local top = artifact.groups[1]
-  return ("%d events of %s from %s over %.1f s%s."):format(artifact.total, artifact.provider, what, artifact.duration_ms / 1000,
+  return ("%d events of %s from %s over %s%s."):format(artifact.total, artifact.provider, what, numbers.span(artifact.duration_ms),
     top and (", %d of them %s; %d stored"):format(top.total, event_names.spoken(top.name), #artifact.events) or "")
 end
 

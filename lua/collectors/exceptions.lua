@@ -74,7 +74,7 @@ end
 local function sentence(artifact, source)
   local top = artifact.by_type[1]
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-  return ("%s of %s over %.1f s%s."):format(rows.amount(artifact.total, #artifact.by_type), what, artifact.duration_ms / 1000,
+  return ("%s of %s over %s%s."):format(rows.amount(artifact.total, #artifact.by_type), what, numbers.span(artifact.duration_ms),
     top and (", most often %s (%d)"):format(top.type, top.n) or "")
 end
 

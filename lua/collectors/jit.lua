@@ -5,6 +5,7 @@ local artifacts = lazy("collectors.jit.artifact")
 local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local snapshot = lazy("collectors.jit.snapshot")
 
@@ -91,6 +92,6 @@ return collector {
   inline = function(artifact, args) return snapshot.wire(artifact, args.depth) end,
   summary = function(artifact, source)
     local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-    return ("JIT of %s over %.1f s, %s"):format(what, artifact.duration_ms / 1000, artifacts.health(artifact))
+    return ("JIT of %s over %s, %s"):format(what, numbers.span(artifact.duration_ms), artifacts.health(artifact))
   end,
 }

@@ -6,6 +6,7 @@ local collector = require("lunette.collector")
 local counter_notes = require("collectors.counter_notes")
 local declared = lazy("collectors.kestrel.program")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local window = require("collectors.window")
 local wire = lazy("collectors.kestrel.wire")
@@ -31,8 +32,8 @@ end
 local function sentence(artifact, source)
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
   local c, r, t = artifact.connections, artifact.requests, artifact.tls
-  return ("%d connections, %d requests and %d TLS handshakes began in %s over %.1f s%s%s."):format(c.started, r.started, t.started, what,
-    artifact.duration_ms / 1000, r.time.p95 and (", p95 of a request %.1f ms"):format(r.time.p95) or "",
+  return ("%d connections, %d requests and %d TLS handshakes began in %s over %s%s%s."):format(c.started, r.started, t.started, what,
+    numbers.span(artifact.duration_ms), r.time.p95 and (", p95 of a request %.1f ms"):format(r.time.p95) or "",
     t.failed > 0 and (", %d handshakes failed"):format(t.failed) or "")
 end
 

@@ -6,6 +6,7 @@ local collector = require("lunette.collector")
 local entries = lazy("collectors.logs.entries")
 local globs = require("collectors.globs")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local program = lazy("collectors.logs.program")
 local scopes = lazy("collectors.logs.scopes")
@@ -114,8 +115,8 @@ end
 local function sentence(artifact, source)
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
   local l, top = artifact.levels, artifact.categories[1]
-  return ("%d log messages of %s at %s and above over %.1f s (%d warnings, %d errors, %d critical)%s."):format(artifact.total, what,
-    artifact.level, artifact.duration_ms / 1000, l[3], l[4], l[5],
+  return ("%d log messages of %s at %s and above over %s (%d warnings, %d errors, %d critical)%s."):format(artifact.total, what,
+    artifact.level, numbers.span(artifact.duration_ms), l[3], l[4], l[5],
     top and (", most of category %s (%d)"):format(top.category, top.n) or "")
 end
 

@@ -43,6 +43,9 @@ end
 ---@field cost table?              CollectionCost
 ---@field recorded boolean
 
+-- A time that is told is not none.
+local function whole_ms(ns) return ns > 0 and math.max(1, ns // 1000000) or 0 end
+
 --- The window of a run.
 ---@param result table             of probe.run
 ---@param source CollectorSource
@@ -52,7 +55,7 @@ function M.window(result, source)
   local summary = window.summary
   return {
     process_id = source.process and source.process.pid or summary.pid or 0, started_unix_ms = window.started_unix_ms,
-    duration_ms = source.path and (summary.duration_ns or 0) // 1000000 or window.elapsed_ms, lost = summary.lost,
+    duration_ms = source.path and whole_ms(summary.duration_ns or 0) or window.elapsed_ms, lost = summary.lost,
     ended_early = summary.complete == false or (source.process ~= nil and window.ended ~= "deadline"), notes = result.notes,
     process_gone = source.process ~= nil and window.ended == "stream-end" and window.lives == false, cost = M.price(result.cost),
     recorded = source.path ~= nil,

@@ -3,6 +3,7 @@
 local lazy = require("lunette.lazy")
 local collect = lazy("collectors.requests.collect")
 local collector = require("lunette.collector")
+local numbers = require("lunette.numbers")
 local wire = lazy("collectors.requests.wire")
 
 local SUMMARY_ROWS <const> = 10
@@ -17,8 +18,8 @@ return collector {
   end,
   summary = function(artifact, source)
     local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-    return ("%d requests in flight in %s after %.1f s, %d of them for longer than %.0f ms%s."):format(artifact.in_flight, what,
-      artifact.duration_ms / 1000, artifact.long_running, artifact.threshold_ms,
+    return ("%d requests in flight in %s after %s, %d of them for longer than %.0f ms%s."):format(artifact.in_flight, what,
+      numbers.span(artifact.duration_ms), artifact.long_running, artifact.threshold_ms,
       artifact.oldest_ms and (", the oldest for %.1f s"):format(artifact.oldest_ms / 1000) or "")
   end,
 }

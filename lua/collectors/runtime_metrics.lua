@@ -10,6 +10,7 @@ local json = require("lunette.json")
 local loop = require("lunette.loop")
 local measured = require("collectors.measured")
 local meter = lazy("collectors.runtime_metrics.meter")
+local numbers = require("lunette.numbers")
 local window = require("collectors.window")
 local wire = lazy("collectors.runtime_metrics.wire")
 
@@ -200,8 +201,8 @@ local function sentence(artifact, from)
     or ("heap %.1f MB, committed %.1f MB"):format(c.heap / 1e6, c.committed / 1e6))
   local now = c and (": %s%s"):format(sizes,
     c.allocation_rate and (", allocating %.1f MB/s"):format(c.allocation_rate / 1e6) or "") or ""
-  return ("%d complete intervals of %s over %.1f s%s."):format(#artifact.intervals + artifact.dropped, what,
-    artifact.duration_ms / 1000, now)
+  return ("%d complete intervals of %s over %s%s."):format(#artifact.intervals + artifact.dropped, what,
+    numbers.span(artifact.duration_ms), now)
 end
 
 return collector {

@@ -215,8 +215,8 @@ end
 local function summary(artifact)
   local what = artifact.program and ("%s, started as process %d"):format(artifact.program, artifact.process_id)
     or ("process %d"):format(artifact.process_id)
-  return ("%d assemblies and %d modules loaded, %d DependencyInjection events%s in %s over %.1f s."):format(artifact.assembly_count,
-    artifact.module_count, artifact.di_count, services_of(artifact), what, artifact.duration_ms / 1000)
+  return ("%d assemblies and %d modules loaded, %d DependencyInjection events%s in %s over %s."):format(artifact.assembly_count,
+    artifact.module_count, artifact.di_count, services_of(artifact), what, numbers.span(artifact.duration_ms))
 end
 
 return collector {

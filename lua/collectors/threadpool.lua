@@ -4,6 +4,7 @@ local lazy = require("lunette.lazy")
 local artifacts = lazy("collectors.threadpool.artifact")
 local collector = require("lunette.collector")
 local measured = require("collectors.measured")
+local numbers = require("lunette.numbers")
 local probe = require("lunette.probe")
 local snapshot = lazy("collectors.threadpool.snapshot")
 
@@ -69,8 +70,8 @@ end
 local function sentence(artifact, source)
   local workers = artifact.workers
   local causal = artifact.starvation + artifact.blocking
-  return ("Thread pool of %s over %.1f s: %s, %d work items queued, %d changes of its size%s."):format(
-    source.path and "the recording" or ("process %d"):format(artifact.process_id), artifact.duration_ms / 1000,
+  return ("Thread pool of %s over %s: %s, %d work items queued, %d changes of its size%s."):format(
+    source.path and "the recording" or ("process %d"):format(artifact.process_id), numbers.span(artifact.duration_ms),
     workers.latest and ("%d threads at the end, %d at most"):format(workers.latest, workers.peak) or "number of threads not told",
     artifact.enqueued, artifact.n_adjustments, causal > 0 and (", %d of them for starvation or blocking"):format(causal) or "")
 end

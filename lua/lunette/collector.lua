@@ -296,7 +296,9 @@ end
 -- "{orders.pairs} orders in {duration_s} s." with what the artifact holds.
 local function sentence(template)
   return function(artifact)
-    return (template:gsub("{([%w_.]+)}", function(path)
+    local text = template
+    if artifact.duration_ms < numbers.SHORT_MS then text = text:gsub("{duration_s} s%f[%W]", numbers.span(artifact.duration_ms)) end
+    return (text:gsub("{([%w_.]+)}", function(path)
       if path == "duration_s" then return shown(artifact.duration_ms / 1000) end
       return shown(at_path(artifact, path))
     end))

@@ -64,6 +64,16 @@ function M.timespan(ms)
   return rest > 0 and text .. (".%07d"):format(rest) or text
 end
 
+M.SHORT_MS = 50 -- below it "0.0 s" would be said
+
+--- Milliseconds -> how long a window was, for a sentence: "5.0 s", "43 ms". 0 is what a recording without a time tells.
+---@param ms number
+---@return string
+function M.span(ms)
+  if ms >= M.SHORT_MS then return ("%.1f s"):format(ms / 1000) end
+  return ms > 0 and ("%.2g ms"):format(ms) or "an unknown time"
+end
+
 --- Rounds to so many digits behind the point; nil for what is no finite number (unavailable, never zero).
 function M.round(x, digits)
   if type(x) ~= "number" or x ~= x or x == math.huge or x == -math.huge then return nil end

@@ -77,14 +77,14 @@ end
 
 local function sentence(artifact, source)
   local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
-  local info, seconds = artifact.info, artifact.duration_ms / 1000
+  local info = artifact.info
   local of = artifact.sampled and "sample" or "tick"
   if info.samples == 0 then
-    return ("%s: no allocation %s in %.1f s%s."):format(what, of, seconds,
+    return ("%s: no allocation %s in %s%s."):format(what, of, numbers.span(artifact.duration_ms),
       (source.path or artifact.sampled) and "" or ": less than about 100 KB were allocated")
   end
-  local total = ("%s allocated about %.1f MB (%d %s%s) in %.1f s."):format(what, info.bytes / 1e6, info.samples, of,
-    info.samples == 1 and "" or "s", seconds)
+  local total = ("%s allocated about %.1f MB (%d %s%s) in %s."):format(what, info.bytes / 1e6, info.samples, of,
+    info.samples == 1 and "" or "s", numbers.span(artifact.duration_ms))
   if not artifact.named then
     return total .. " NativeAOT tells neither types nor methods of them: take collect_sample(kind=\"cpu\") to see which code runs."
   end

@@ -155,7 +155,7 @@ end
 local function sentence_os(artifact)
   local info, rows = artifact.info, leaders.of(artifact, 1)
   if info.samples == 0 then
-    return ("Process %d: no thread ran at any of the samples in %.1f s."):format(artifact.process_id, artifact.duration_ms / 1000)
+    return ("Process %d: no thread ran at any of the samples in %s."):format(artifact.process_id, numbers.span(artifact.duration_ms))
   end
   local seconds = artifact.duration_ms / 1000
   local cores = (info.thread_ns or 0) / 1e9 / math.max(seconds, 0.001)
@@ -163,22 +163,22 @@ local function sentence_os(artifact)
     100 * leaders.busy(rows[1]) / info.samples) or ""
   local few = info.samples < FEW_MS and " So few say little: take a longer window." or ""
   local kernel = 100 * artifact.sampling.in_kernel / info.samples
-  return ("Process %d: %d on-CPU samples of %d threads in %.1f s, which is %.2f cores' worth of running; %.0f %% in the kernel.%s%s")
-    :format(artifact.process_id, info.samples, info.threads, seconds, cores, kernel, leader, few)
+  return ("Process %d: %d on-CPU samples of %d threads in %s, which is %.2f cores' worth of running; %.0f %% in the kernel.%s%s")
+    :format(artifact.process_id, info.samples, info.threads, numbers.span(artifact.duration_ms), cores, kernel, leader, few)
 end
 
 local function sentence(artifact, source)
   if artifact.sampling then return sentence_os(artifact) end
   local what = source.path and "The recording" or ("Process %d"):format(artifact.process_id)
   local info, rows, by_reason = artifact.info, leaders.of(artifact, 1)
-  if info.samples == 0 then return ("%s: no stack was sampled in %.1f s."):format(what, artifact.duration_ms / 1000) end
+  if info.samples == 0 then return ("%s: no stack was sampled in %s."):format(what, numbers.span(artifact.duration_ms)) end
   local waiting = info.waiting > 0 and (" %.0f %% of them at a known wait (most: %s)."):format(100 * info.waiting / info.samples,
     by_reason[1] and by_reason[1].reason or "?") or " None of them at a known wait."
   local leader = rows[1] and (" Beside waits most often seen: %s (%.1f %%)."):format(event_names.spoken(rows[1].method),
     100 * leaders.busy(rows[1]) / info.samples) or ""
   local s = { info.samples == 1 and "" or "s", info.threads == 1 and "" or "s" }
-  return ("%s: %d stack sample%s of %d thread%s in %.1f s; they tell where threads stand, not whether they ran.%s%s%s"):format(what,
-    info.samples, s[1], info.threads, s[2], artifact.duration_ms / 1000, waiting, leader,
+  return ("%s: %d stack sample%s of %d thread%s in %s; they tell where threads stand, not whether they ran.%s%s%s"):format(what,
+    info.samples, s[1], info.threads, s[2], numbers.span(artifact.duration_ms), waiting, leader,
     info.samples < FEW_MS and " So few say little: take a longer window." or "")
 end
 

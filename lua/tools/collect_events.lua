@@ -4,6 +4,7 @@ local lazy = require("lunette.lazy")
 local collector = require("lunette.collector")
 local counters = lazy("collectors.counters")
 local errors = require("lunette.errors")
+local numbers = require("lunette.numbers")
 local snapshot = lazy("collectors.counters.snapshot")
 local tool = require("lunette.tool")
 local trigger = lazy("collectors.counters.trigger")
@@ -46,8 +47,8 @@ local function sentence(artifact, source)
     if c then said[#said + 1] = row[3]:format(row[3]:find("%d", 1, true) and math.floor(c.series.last + 0.5) or c.series.last) end
   end
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-  return ("%d counters and %d Meter series of %s over %.1f s%s%s."):format(#artifact.counters, #artifact.meters, what,
-    artifact.duration_ms / 1000, #said > 0 and ": " or "", table.concat(said, ", "))
+  return ("%d counters and %d Meter series of %s over %s%s%s."):format(#artifact.counters, #artifact.meters, what,
+    numbers.span(artifact.duration_ms), #said > 0 and ": " or "", table.concat(said, ", "))
 end
 
 --- read-counters, and what the capture of a trigger needs.

@@ -274,12 +274,12 @@ end
 function M.sentence(artifact, source)
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
   local top = artifact.sites[1]
-  if not top then return ("No lock contention ended in %s over %.1f s."):format(what, artifact.duration_ms / 1000) end
+  if not top then return ("No lock contention ended in %s over %s."):format(what, numbers.span(artifact.duration_ms)) end
   local part = artifact.total_ns > 0 and top.site.method ~= frames.UNKNOWN
     and ("; %.0f %% of it at %s"):format(100 * top.total_ns / artifact.total_ns, top.site.method) or ""
-  return ("%d lock contention%s on %d lock%s in %s over %.1f s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
+  return ("%d lock contention%s on %d lock%s in %s over %s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
     :format(artifact.total, artifact.total == 1 and "" or "s", artifact.monitors, artifact.monitors == 1 and "" or "s", what,
-      artifact.duration_ms / 1000, artifact.total_ns / 1e6, (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, part)
+      numbers.span(artifact.duration_ms), artifact.total_ns / 1e6, (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, part)
 end
 
 return M

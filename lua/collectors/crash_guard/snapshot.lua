@@ -145,7 +145,7 @@ function M.sentence(artifact, source)
   end
   local what = artifact.unhandled and (artifact.final and ("unhandled %s"):format(artifact.final.type)
     or "an unhandled exception, a FailFast or a fatal error is likely") or "no unhandled exception was seen"
-  return ("Process %d %s after %.1f s; %s; %s."):format(artifact.process_id, how, artifact.duration_ms / 1000, what,
+  return ("Process %d %s after %s; %s; %s."):format(artifact.process_id, how, numbers.span(artifact.duration_ms), what,
     rows.amount(artifact.total, #artifact.by_type))
 end
 

@@ -90,11 +90,11 @@ function M.sentence(artifact)
   local h = artifact.history
   local what = artifact.origin == "trace" and "the recording" or ("process %d"):format(artifact.process_id)
   if h:seen() == 0 then
-    return ("%s: no adaptation event of %s over %.1f s, %d collection%s."):format(M.NONE, what, artifact.duration_ms / 1000, h.collections,
-      h.collections == 1 and "" or "s")
+    return ("%s: no adaptation event of %s over %s, %d collection%s."):format(M.NONE, what, numbers.span(artifact.duration_ms),
+      h.collections, h.collections == 1 and "" or "s")
   end
   local s = h.stats
-  return ("Server GC of %s over %.1f s: %s heaps, %d change%s in %d decisions%s."):format(what, artifact.duration_ms / 1000,
+  return ("Server GC of %s over %s: %s heaps, %d change%s in %d decisions%s."):format(what, numbers.span(artifact.duration_ms),
     not s.heaps.min and "?" or s.heaps.min == s.heaps.max and tostring(s.heaps.min) or ("%d to %d"):format(s.heaps.min, s.heaps.max),
     s.changes, s.changes == 1 and "" or "s", #h.tuning + #h.gen2 + h.dropped.tuning + h.dropped.gen2,
     s.cost.n > 0 and (", throughput cost %.1f %% on average"):format(s.cost.sum / s.cost.n) or "")

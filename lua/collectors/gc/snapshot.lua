@@ -203,8 +203,8 @@ function M.sentence(artifact)
   local c, s = artifact.collections, artifact.suspensions
   local by = {}
   for generation = 0, 2 do by[generation + 1] = ("gen%d %d"):format(generation, c.generations[generation] or 0) end
-  local said = ("%d collection%s (%s) of %s over %.1f s; "):format(c.total, c.total == 1 and "" or "s", table.concat(by, ", "),
-    artifact.origin == "trace" and "the recording" or ("process %d"):format(artifact.process_id), artifact.duration_ms / 1000)
+  local said = ("%d collection%s (%s) of %s over %s; "):format(c.total, c.total == 1 and "" or "s", table.concat(by, ", "),
+    artifact.origin == "trace" and "the recording" or ("process %d"):format(artifact.process_id), numbers.span(artifact.duration_ms))
   if s.status == "unavailable" then return said .. ("pauses are not known (%s)."):format(table.concat(s.quality, ", ")) end
   if s.pause.n == 0 then return said .. "no pause." end
   return said .. ("fully suspended %s%.1f ms in %d pauses (%s %% of the window), the longest %.1f ms."):format(

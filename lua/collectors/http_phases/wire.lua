@@ -158,7 +158,8 @@ function M.sentence(artifact, source)
     for i = 1, math.min(3, #artifact.failed_in) do places[i] = ("%s %d"):format(artifact.failed_in[i].phase, artifact.failed_in[i].n) end
     words[#words + 1] = (", %d failed (%s)"):format(artifact.failed, table.concat(places, ", "))
   end
-  return ("%d outgoing requests of %s ended over %.1f s%s."):format(artifact.ended, what, artifact.duration_ms / 1000, table.concat(words))
+  return ("%d outgoing requests of %s ended over %s%s."):format(artifact.ended, what, numbers.span(artifact.duration_ms),
+    table.concat(words))
 end
 
 return M

@@ -156,8 +156,8 @@ function M.sentence(artifact, source)
   end
   local top = artifact.operations[1]
   if top and top.authority ~= address.UNKNOWN then words[#words + 1] = "most to " .. top.authority end
-  return ("%d outgoing requests of %s over %.1f s, %d failed; %d lookups, %d TLS handshakes, %d connects%s."):format(http.started, what,
-    artifact.duration_ms / 1000, http.failed, artifact.dns.started, artifact.tls.started, artifact.sockets.started,
+  return ("%d outgoing requests of %s over %s, %d failed; %d lookups, %d TLS handshakes, %d connects%s."):format(http.started, what,
+    numbers.span(artifact.duration_ms), http.failed, artifact.dns.started, artifact.tls.started, artifact.sockets.started,
     #words > 0 and ": " .. table.concat(words, "; ") or "")
 end
 

@@ -270,12 +270,12 @@ end
 --- One sentence.
 function M.sentence(artifact, source)
   local what = source.path and "the recording" or ("process %d"):format(artifact.process_id)
-  local seconds = artifact.duration_ms / 1000
   if artifact.total == 0 then
-    return ("No wait on a handle ended in %s over %.1f s%s."):format(what, seconds, parts(artifact))
+    return ("No wait on a handle ended in %s over %s%s."):format(what, numbers.span(artifact.duration_ms), parts(artifact))
   end
-  return ("%d wait%s on handles by %d thread%s in %s over %.1f s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
-    :format(artifact.total, artifact.total == 1 and "" or "s", artifact.threads, artifact.threads == 1 and "" or "s", what, seconds,
+  return ("%d wait%s on handles by %d thread%s in %s over %s: %.1f ms in all, p95 %.1f ms, longest %.1f ms%s.")
+    :format(artifact.total, artifact.total == 1 and "" or "s", artifact.threads, artifact.threads == 1 and "" or "s", what,
+      numbers.span(artifact.duration_ms),
       artifact.total_ns / 1e6, (artifact.time.p95 or 0) / 1e6, (artifact.time.max or 0) / 1e6, parts(artifact))
 end
 

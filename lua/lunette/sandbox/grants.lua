@@ -21,7 +21,7 @@ end
 ---@type table<string, table<string, string[]>>
 M.MODULES = {
   ["lunette.json"] = all("encode decode array is_array null raw", FREE),
-  ["lunette.numbers"] = all("address count finite iso parse_address round timespan ulong", FREE),
+  ["lunette.numbers"] = all("address count finite iso parse_address round span timespan ulong", FREE),
   ["lunette.text"] = all("bytes count did_you_mean join keys nearest printable quote", FREE),
   ["lunette.regex"] = all("compile", FREE),
   ["lunette.crypto"] = all("base64 base64url crockford equal hex hmac_sha256 random sha256 unbase64 unbase64url uuid", FREE),

@@ -39,6 +39,13 @@ describe("lunette.text #unit", function()
 end)
 
 describe("lunette.numbers #unit", function()
+  it("says how long a short window was, and that none is not known", function()
+    local spans = { [15344] = "15.3 s", [50] = "0.1 s", [43] = "43 ms", [1.189] = "1.2 ms", [0.25] = "0.25 ms", [0] = "an unknown time" }
+    for ms, said in pairs(spans) do
+      assert.equal(said, numbers.span(ms))
+    end
+  end)
+
   it("addresses are 0x text in small letters, and read back", function()
     assert.equal("0x7ffdeadbeef0", numbers.address(0x7FFDEADBEEF0))
     assert.equal("0xffffffffffffffff", numbers.address(-1))
