@@ -262,7 +262,17 @@ local function gather_facts(set, files)
   end
 end
 
--- A hypothesis over a signal that no rule gives can never stand.
+-- The signals that conditions look for.
+local function looked_for(conditions, list)
+  for _, c in ipairs(conditions or {}) do
+    list[#list + 1] = c.signal
+    looked_for(c.any, list)
+    looked_for(c.unknown and { c.unknown }, list)
+  end
+  return list
+end
+
+-- A hypothesis over a signal that no rule gives can never stand, or means something else.
 local function unreachable(set)
   local names = {}
   for _, rule in ipairs(set.rules) do
@@ -271,7 +281,8 @@ local function unreachable(set)
   local known = {}
   for _, name in ipairs(names) do known[name] = true end
   for _, h in ipairs(set.hypotheses) do
-    for _, list in ipairs { h.signals, h.unless } do
+    local when = h.stronger and h.stronger.when
+    for _, list in ipairs { h.signals, h.unless, looked_for(h.requires, {}), looked_for(h.contradicts, {}), looked_for(when, {}) } do
       for _, name in ipairs(list) do
         if not known[name] then
           problem(set, h.rule.from, ("the hypothesis %s looks for a signal %q that no rule gives.%s"):format(h.name, name,

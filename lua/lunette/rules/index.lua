@@ -79,7 +79,7 @@ function M.of(gen)
       if p.doubt then
         log.warning("rules", "a rule may never fire", { rule = p.name, file = p.file, problem = p.message })
       else
-        log.error("rules", p.unreachable and "a hypothesis can never stand" or "a rule was left out",
+        log.error("rules", p.unreachable and "a hypothesis looks for a signal that no rule gives" or "a rule was left out",
           { rule = p.name, file = p.file, problem = p.message })
       end
     end

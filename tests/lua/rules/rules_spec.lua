@@ -318,6 +318,13 @@ describe("a rule that is wrong", function()
       name = "h", summary = "s", confidence = "low", signals = { "orders.queu" }, next = { tool = "t", reason = "r" },
     } } })
     assert.is_truthy(message:find('no rule gives. Did you mean "orders.queue"?', 1, true), message)
+    local when = { any = { { counter = "A/b", above = 1 }, { signal = "orders.queu" } } }
+    for _, field in ipairs { "requires", "contradicts", "stronger" } do
+      local h = { name = "h", summary = "s", confidence = "low", next = { tool = "t", reason = "r" } }
+      h[field] = field == "stronger" and { confidence = "high", when = { when } } or { when }
+      message = problem_of(queue { hypotheses = { h } })
+      assert.is_truthy(message:find('no rule gives. Did you mean "orders.queue"?', 1, true), message)
+    end
   end)
 
   it("is told, and serves, when a counter of the runtime is not known", function()
