@@ -21,9 +21,11 @@ int ipc_call(const ipc_endpoint *ep, const ipc_msg *m, int64_t deadline_ns, cons
     if (keep_fd) *keep_fd = -1;
     int rc = ipc__connect(ep, deadline_ns, c, &fd, e);
     if (rc == 0) rc = ipc__send(fd, m, deadline_ns, c, e);
+    bool sent = rc == 0;
     if (rc == 0) rc = ipc__recv_answer(fd, out, deadline_ns, c, e);
+    bool unanswered = sent && (rc == -ERR_CANCELLED || rc == -ERR_TIMEOUT);
     if (rc == 0 && !out->ok) rc = ipc_hresult_err(e, m->command, out->hresult);
-    if (rc == 0 && keep_fd) {
+    if ((rc == 0 || unanswered) && keep_fd) {
         *keep_fd = fd;
         fd = -1;
     }

@@ -232,13 +232,18 @@ int ipc__recv(int fd, buf *b, size_t n, int64_t deadline_ns, const ipc_cancel *c
     return 0;
 }
 
-int ipc__recv_answer(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e)
+int ipc__recv_rest(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e)
 {
-    buf_reset(&a->b);
-    int rc = ipc__recv(fd, &a->b, IPC_HEADER_SIZE, deadline_ns, c, e);
+    int rc = a->b.n < IPC_HEADER_SIZE ? ipc__recv(fd, &a->b, IPC_HEADER_SIZE - a->b.n, deadline_ns, c, e) : 0;
     if (rc < 0) return rc;
     int size = ipc_header_size(buf_view(&a->b), e);
     if (size < 0) return size;
-    rc = ipc__recv(fd, &a->b, (size_t)size - IPC_HEADER_SIZE, deadline_ns, c, e);
+    rc = ipc__recv(fd, &a->b, (size_t)size - a->b.n, deadline_ns, c, e);
     return rc < 0 ? rc : ipc_answer_parse(a, e);
+}
+
+int ipc__recv_answer(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e)
+{
+    buf_reset(&a->b);
+    return ipc__recv_rest(fd, a, deadline_ns, c, e);
 }

@@ -228,7 +228,8 @@ int ipc_resolve(pid_t pid, const ipc_discover_cfg *cfg, ipc_endpoint *out, err *
 #define IPC_CALL_MS 5000 /* a sensible deadline for the quick commands */
 /* One request, one answer, on a connection of its own: the request is complete before the connection is made, since a
  * half-open client blocks the target's only diagnostics thread. An Error answer gives ERR_… by ipc_hresult_err, with
- * out filled. keep_fd (may be NULL): on success the connection, now yours, from which a continuation can be read. */
+ * out filled. keep_fd (may be NULL): on success the connection, now yours, from which a continuation can be read;
+ * also with ERR_CANCELLED and ERR_TIMEOUT once the request has been sent: out then has what came of the answer. */
 int ipc_call(const ipc_endpoint *ep, const ipc_msg *m, int64_t deadline_ns, const ipc_cancel *c, ipc_answer *out,
              int *keep_fd, err *e);
 /* Version 3, then 2, then 1, by the answer. */
@@ -283,8 +284,10 @@ typedef struct ipc_session_cfg {
 #define IPC_PAUSE_MS 250
 /* Starts CollectTracing, newest form first and older ones by the runtime's answer (unknown command, nothing else), then
  * reads on a thread. The deadline is for the start: the answer comes after the target's own provider callbacks have
- * run, which can hang. On failure no callback is or will be called. A runtime that is held at a port of ours goes on as
- * soon as the session is armed. */
+ * run, which can hang. A start that is given up is stopped by itself when its answer comes within IPC_LATE_MS. On
+ * failure no callback is or will be called. A runtime that is held at a port of ours goes on as soon as the session is
+ * armed. */
+#define IPC_LATE_MS 5000
 int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t deadline_ns, const ipc_cancel *c,
                      ipc_session **out, err *e);
 /* Asks for the end: StopTracing on a second connection while the stream is drained. At the deadline the stream is

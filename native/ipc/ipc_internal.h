@@ -24,6 +24,8 @@ int ipc__send(int fd, const ipc_msg *m, int64_t deadline_ns, const ipc_cancel *c
 /* Reads exactly n bytes onto the end of b. -ERR_PROCESS_EXITED at EOF and on a broken connection. */
 int ipc__recv(int fd, buf *b, size_t n, int64_t deadline_ns, const ipc_cancel *c, err *e);
 int ipc__recv_answer(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e);
+/* Goes on with an answer of which some bytes, or none, are there. */
+int ipc__recv_rest(int fd, ipc_answer *a, int64_t deadline_ns, const ipc_cancel *c, err *e);
 void ipc__close(int *fd);
 /* answer.c: a string of an answer as UTF-8 on the heap; *out NULL for the absent and the empty one. False: no memory.
  */

@@ -25,7 +25,8 @@ struct ipc_session {
     int stream, wake;
     uint64_t id;
     int version;
-    bool filtered;
+    bool filtered, unanswered;
+    ipc_answer answer; /* to the start; when it is unanswered, what came of it */
     int64_t started_ns;
 
     pthread_mutex_t lock; /* over what follows */
@@ -297,6 +298,7 @@ static void session_unref(ipc_session *s)
     pthread_cond_destroy(&s->ended_cond);
     ipc__close(&s->stream);
     ipc__close(&s->wake);
+    ipc_answer_fini(&s->answer);
     ipc_endpoint_fini(&s->ep);
     free(s);
 }
@@ -329,7 +331,7 @@ static void *session_main(void *arg)
     return NULL;
 }
 
-static int start_thread(ipc_session *s, err *e)
+static int start_thread(ipc_session *s, void *(*body)(void *), err *e)
 {
     sigset_t none, before;
     sigfillset(&none);
@@ -339,7 +341,7 @@ static int start_thread(ipc_session *s, err *e)
     pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
     pthread_t t;
     all_add(1);
-    int rc = pthread_create(&t, &a, session_main, s);
+    int rc = pthread_create(&t, &a, body, s);
     pthread_attr_destroy(&a);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0) return 0;
@@ -355,23 +357,24 @@ static bool has_filter(const ipc_collect_cfg *cfg)
     return false;
 }
 
+static int take_id(ipc_session *s, err *e)
+{
+    cursor p = cursor_of(s->answer.payload, IPC_HEADER_SIZE);
+    s->id = cursor_u64(&p);
+    return cursor_ok(&p) && s->id != 0 ? 0 : err_set(e, ERR_PROTOCOL, "the answer to a start has no session id");
+}
+
 /* Sends one form. On success the stream and its id are in s. */
 static int collect_once(ipc_session *s, int version, const ipc_collect_cfg *cfg, int64_t deadline_ns,
                         const ipc_cancel *c, err *e)
 {
     ipc_msg m;
     ipc_msg_init(&m);
-    ipc_answer a = {0};
     int rc = ipc_msg_collect(&m, version, cfg, e);
-    if (rc == 0) rc = ipc_call(&s->ep, &m, deadline_ns, c, &a, &s->stream, e);
-    if (rc == 0) {
-        cursor p = cursor_of(a.payload, IPC_HEADER_SIZE);
-        s->id = cursor_u64(&p);
-        s->version = version;
-        if (!cursor_ok(&p) || s->id == 0)
-            rc = err_set(e, ERR_PROTOCOL, "the answer to %s has no session id", ipc_command_name(m.command));
-    }
-    ipc_answer_fini(&a);
+    if (rc == 0) rc = ipc_call(&s->ep, &m, deadline_ns, c, &s->answer, &s->stream, e);
+    s->unanswered = rc < 0 && s->stream >= 0;
+    s->version = version;
+    if (rc == 0) rc = take_id(s, e);
     ipc_msg_fini(&m);
     return rc;
 }
@@ -402,6 +405,43 @@ static int collect(ipc_session *s, const ipc_collect_cfg *asked, int64_t deadlin
     s->filtered = rc == 0 && has_filter(&cfg);
     free(plain);
     return rc;
+}
+
+/* ---- a start that is given up ------------------------------------------------------------------------------------ */
+static int no_bytes(void *arg, slice bytes)
+{
+    (void)arg;
+    (void)bytes;
+    return 0;
+}
+
+static void no_end(void *arg, const ipc_session_end *end)
+{
+    (void)arg;
+    (void)end;
+}
+
+/* The runtime sees that a stream was closed only when it writes to it: a session that it begins after all, or has just
+ * begun, would last until its next event. So its answer is waited for a moment, and then it is stopped. */
+static void *given_up_main(void *arg)
+{
+    ipc_session *s = arg;
+    if (ipc__recv_rest(s->stream, &s->answer, deadline_in_ms(IPC_LATE_MS), NULL, NULL) == 0 && s->answer.ok &&
+        take_id(s, NULL) == 0) {
+        ipc_session_abort(s);
+        return session_main(s);
+    }
+    session_unref(s);
+    all_add(-1);
+    return NULL;
+}
+
+/* False: nobody waits for it, and it stays the caller's. */
+static bool give_up(ipc_session *s)
+{
+    s->cfg = (ipc_session_cfg){.on_bytes = no_bytes, .on_end = no_end};
+    s->refs = 1;
+    return start_thread(s, given_up_main, NULL) == 0;
 }
 
 /* What a second connection needs of an endpoint. */
@@ -443,16 +483,15 @@ int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t
     if (rc == 0) {
         s->started_ns = mono_ns();
         s->refs = 2;
-        rc = start_thread(s, e);
+        rc = start_thread(s, session_main, e);
         if (rc < 0) s->refs = 1;
         if (rc == 0) ipc__port_armed(&s->ep);
     }
-    if (rc < 0) {
+    if (rc == 0)
+        *out = s;
+    else if (!s->unanswered || !give_up(s))
         session_unref(s);
-        return rc;
-    }
-    *out = s;
-    return 0;
+    return rc;
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */

@@ -105,6 +105,7 @@ typedef struct runtime {
     bool cut;             /* resets the stream's connection after `before` */
     uint32_t start_error; /* answers CollectTracing with it */
     bool no_start;        /* never answers CollectTracing */
+    bool late_start;      /* answers it when this is taken away */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stop, ended;
@@ -194,9 +195,12 @@ static void serve(fake *f, int fd, const ipc_request *r, slice raw)
     rt->collects++;
     rt->last = *r;
     pthread_mutex_unlock(&rt->lock);
-    if (rt->no_start)
-        fake_wait_closed(fd);
-    else if (rt->start_error)
+    pthread_mutex_lock(&rt->lock);
+    while (rt->late_start || (rt->no_start && !rt->ended))
+        pthread_cond_wait(&rt->changed, &rt->lock);
+    pthread_mutex_unlock(&rt->lock);
+    if (rt->no_start) return;
+    if (rt->start_error)
         fake_error(fd, rt->start_error);
     else if ((int)(r->command - IPC_COLLECT1) + 1 > rt->version)
         fake_error(fd, IPC_E_UNKNOWN_COMMAND);
@@ -402,9 +406,59 @@ static void a_start_that_is_never_answered_ends_at_its_deadline(void **state)
     assert_int_equal(ipc_session_open(&ep, &cfg, deadline_in_ms(100), NULL, &s, &e), -ERR_TIMEOUT);
     assert_true(mono_ns() - t < 1500000000);
     ipc_endpoint_fini(&ep);
+    pthread_mutex_lock(&rt.lock);
+    rt.ended = true; /* and closes the connection */
+    pthread_cond_broadcast(&rt.changed);
+    pthread_mutex_unlock(&rt.lock);
     k.ends = 1;
     sink_fini(&k);
     fake_stop(&f);
+    assert_nothing_leaked(fds, threads);
+}
+
+/* The runtime begins a session for a client that does not wait any more: it is not left behind in the target. */
+static void a_start_that_is_given_up_is_stopped(void **state)
+{
+    (void)state;
+    int fds = count_fds(), threads = count_threads();
+    for (int cancels = 0; cancels < 2; cancels++) {
+        runtime rt;
+        runtime_init(&rt);
+        rt.late_start = true;
+        fake f = {0};
+        fake_start(&f, serve, &rt, 0);
+        ipc_endpoint ep = fake_endpoint(&f);
+        ipc_provider p = {.name = "P"};
+        sink k;
+        sink_init(&k);
+        ipc_session_cfg cfg = {.collect = {.providers = &p, .n_providers = 1, .buffer_mb = 1, .format = 1},
+                               .on_bytes = on_bytes,
+                               .on_end = on_end,
+                               .arg = &k};
+        ipc_session *s = NULL;
+        err e = {0};
+        ipc_cancel c;
+        assert_int_equal(ipc_cancel_init(&c, &e), 0);
+        if (cancels) ipc_cancel_fire(&c);
+        int rc = ipc_session_open(&ep, &cfg, deadline_in_ms(cancels ? 5000 : 50), &c, &s, &e);
+        assert_int_equal(rc, cancels ? -ERR_CANCELLED : -ERR_TIMEOUT);
+        assert_null(s);
+        ipc_endpoint_fini(&ep);
+        ipc_cancel_fini(&c);
+        pthread_mutex_lock(&rt.lock);
+        rt.late_start = false;
+        pthread_cond_broadcast(&rt.changed);
+        while (!rt.ended)
+            pthread_cond_wait(&rt.changed, &rt.lock);
+        pthread_mutex_unlock(&rt.lock);
+        assert_true(rt.stop);
+        assert_true(ipc_sessions_wait(deadline_in_ms(5000)));
+        assert_int_equal(f.stops, 1);
+        assert_int_equal(k.ends + (int)k.got.n, 0); /* the caller hears nothing of it */
+        k.ends = 1;
+        sink_fini(&k);
+        fake_stop(&f);
+    }
     assert_nothing_leaked(fds, threads);
 }
 
@@ -699,6 +753,7 @@ int main(void)
         cmocka_unit_test(a_suspended_runtime_sends_nothing_before_its_resume),
         cmocka_unit_test(an_error_other_than_unknown_command_is_final),
         cmocka_unit_test(a_start_that_is_never_answered_ends_at_its_deadline),
+        cmocka_unit_test(a_start_that_is_given_up_is_stopped),
         cmocka_unit_test(a_stop_that_nobody_answers_ends_at_its_deadline),
         cmocka_unit_test(an_abort_takes_well_under_a_second_even_of_a_deaf_target),
         cmocka_unit_test(a_target_that_ends_by_itself_is_not_sent_a_stop),
