@@ -25,8 +25,20 @@ enum { LINE_FUNCTION = 1 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
 
 /* Texts by number, in the order in which they were first asked for; 0 is "". */
-enum { S_EMPTY, S_SAMPLES, S_COUNT, S_BYTES_TYPE, S_BYTES, S_FIXED };
-static const char *const FIXED[S_FIXED] = {"", "samples", "count", "alloc_space", "bytes"};
+enum { S_EMPTY, S_SAMPLES, S_COUNT, S_WEIGHT, S_UNIT, S_FIXED };
+
+/* What weights are: bytes of allocations; of CPU samples the time of threads, that of running ones where the sampler
+ * told who ran. */
+static const char *fixed_text(const profile_info *info, unsigned text)
+{
+    switch (text) {
+    case S_SAMPLES: return "samples";
+    case S_COUNT: return "count";
+    case S_WEIGHT: return info->kind == PROFILE_ALLOCATION ? "alloc_space" : info->states ? "cpu" : "wall";
+    case S_UNIT: return info->kind == PROFILE_ALLOCATION ? "bytes" : "nanoseconds";
+    default: return "";
+    }
+}
 
 static bool varint(buf *b, uint64_t v)
 {
@@ -54,12 +66,12 @@ static bool sample_type(buf *b, buf *m, unsigned type, unsigned unit)
     return number(m, TYPE_TYPE, type) && number(m, TYPE_UNIT, unit) && message(b, P_SAMPLE_TYPE, m);
 }
 
-/* A sample for each node that has any of its own: its frames from the leaf up. */
+/* A sample for each node that has any of its own: its frames from the leaf up, none for samples without a stack. */
 static bool samples(const profile *p, buf *b)
 {
     bool weighted = profile_info_of(p)->weighted, ok = true;
     buf m = {0}, list = {0};
-    for (uint32_t i = 1, n = profile_nodes(p); ok && i < n; i++) {
+    for (uint32_t i = 0, n = profile_nodes(p); ok && i < n; i++) {
         profile_counts c = profile_node_counts(p, i);
         if (c.exclusive <= 0) continue;
         buf_reset(&m);
@@ -120,7 +132,7 @@ static bool texts(const profile *p, buf *b)
     bool ok = true;
     buf name = {0}, text = {0};
     for (uint32_t i = 0; ok && i < S_FIXED; i++)
-        ok = bytes(b, P_STRING, slice_str(FIXED[i]));
+        ok = bytes(b, P_STRING, slice_str(fixed_text(profile_info_of(p), i)));
     for (uint32_t i = 0, n = profile_modules(p); ok && i < n; i++) {
         const profile_module *m = profile_module_at(p, i);
         ok = clean(b, &text, m->path.n ? m->path : m->name);
@@ -164,11 +176,11 @@ bool profile_export_pprof(const profile *p, const profile_export_cfg *cfg, buf *
     const profile_info *info = profile_info_of(p);
     buf b = {.max = PROFILE_EXPORT_MAX}, m = {0};
     bool ok = sample_type(&b, &m, S_SAMPLES, S_COUNT);
-    if (ok && info->weighted) ok = sample_type(&b, &m, S_BYTES_TYPE, S_BYTES);
+    if (ok && info->weighted) ok = sample_type(&b, &m, S_WEIGHT, S_UNIT);
     ok = ok && samples(p, &b) && places(p, &b) && texts(p, &b);
     if (ok && cfg->time_ns > 0) ok = number(&b, P_TIME, (uint64_t)cfg->time_ns);
     if (ok && cfg->length_ns > 0) ok = number(&b, P_DURATION, (uint64_t)cfg->length_ns);
-    if (ok && info->weighted) ok = number(&b, P_DEFAULT, cfg->by_weight ? S_BYTES_TYPE : S_SAMPLES);
+    if (ok && info->weighted) ok = number(&b, P_DEFAULT, cfg->by_weight ? S_WEIGHT : S_SAMPLES);
     ok = ok && gzip(&b, out);
     buf_fini(&b);
     buf_fini(&m);

@@ -160,7 +160,8 @@ static size_t inflated(const buf *gz, uint8_t *out, size_t max)
     return max - z.avail_out;
 }
 
-/* Reads a message back: texts, functions and samples, as "count[/bytes] leaf<caller<caller" lines. */
+/* Reads a message back: types of the samples' values, then texts, functions and samples, as "count[/weight]
+ * leaf<caller<caller" lines. */
 static char *decoded(const buf *gz)
 {
     static uint8_t raw[1 << 16];
@@ -181,6 +182,11 @@ static char *decoded(const buf *gz)
             if (pass == 0 && key >> 3 == 6) texts[n_texts++] = slice_of(p, len);
             uint64_t id = 0;
             buf line = {0}, values = {0};
+            while (pass == 1 && key >> 3 == 1 && p < end) {
+                uint64_t inner = varint(&p);
+                slice s = texts[varint(&p)];
+                assert_true(buf_printf(&out, "%.*s%s", (int)s.n, (const char *)s.p, inner >> 3 == 1 ? "/" : "\n"));
+            }
             while (pass == 0 ? key >> 3 == 5 && p < end : key >> 3 == 2 && p < end) {
                 uint64_t inner = varint(&p), v = varint(&p);
                 if (pass == 0) {
@@ -198,7 +204,8 @@ static char *decoded(const buf *gz)
                 }
             }
             if (values.n) {
-                assert_true(buf_put(&out, values.p, values.n) && buf_put(&out, line.p, line.n) && buf_u8(&out, '\n'));
+                assert_true(buf_put(&out, values.p, values.n) && (line.n == 0 || buf_put(&out, line.p, line.n)) &&
+                            buf_u8(&out, '\n'));
             }
             buf_fini(&line);
             buf_fini(&values);
@@ -209,24 +216,38 @@ static char *decoded(const buf *gz)
     return (char *)out.p;
 }
 
+static char *pprof_of(profile *p)
+{
+    buf out = {0};
+    err e = {0};
+    profile_export_cfg cfg = {.format = PROFILE_PPROF, .time_ns = 5, .length_ns = 7};
+    assert_int_equal(profile_export(p, &cfg, &out, &e), 0);
+    profile_unref(p);
+    char *got = decoded(&out);
+    buf_fini(&out);
+    return got;
+}
+
+static char *pprof_of_one(const profile_cfg *cfg, profile_state how)
+{
+    profile_builder *b = kit_builder(cfg);
+    assert_true(kit_add(b, "Main>A", 2, 1, how, 300));
+    return pprof_of(kit_build(b));
+}
+
 static void pprof_reads_back_as_the_stacks_that_went_in(void **state)
 {
     (void)state;
-    profile *p = example();
-    buf out = {0};
-    err e = {0};
-    assert_int_equal(
-        profile_export(p, &(profile_export_cfg){.format = PROFILE_PPROF, .time_ns = 5, .length_ns = 7}, &out, &e), 0);
-    assert_text(decoded(&out), "2 app!A<app!Main\n5 app!C<app!A<app!Main\n3 app!B;x<lib!Start\n");
-    buf_fini(&out);
-    profile_unref(p);
-    profile_builder *b = kit_builder(&allocation);
-    assert_true(kit_add(b, "Main>A", 2, 1, PROFILE_UNKNOWN, 300));
-    p = kit_build(b);
-    assert_int_equal(profile_export(p, &(profile_export_cfg){.format = PROFILE_PPROF}, &out, &e), 0);
-    assert_text(decoded(&out), "2/300 app!A<app!Main\n");
-    buf_fini(&out);
-    profile_unref(p);
+    assert_text(pprof_of(example()),
+                "samples/count\n1\n2 app!A<app!Main\n5 app!C<app!A<app!Main\n3 app!B;x<lib!Start\n");
+}
+
+static void pprof_tells_what_the_second_value_is(void **state)
+{
+    (void)state;
+    assert_text(pprof_of_one(&allocation, PROFILE_UNKNOWN), "samples/count\nalloc_space/bytes\n2/300 app!A<app!Main\n");
+    assert_text(pprof_of_one(&cpu, PROFILE_UNKNOWN), "samples/count\nwall/nanoseconds\n2/300 app!A<app!Main\n");
+    assert_text(pprof_of_one(&cpu, PROFILE_RUNNING), "samples/count\ncpu/nanoseconds\n2/300 app!A<app!Main\n");
 }
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
@@ -298,6 +319,7 @@ int main(void)
         cmocka_unit_test(flame_of_an_overlay_has_both_values),
         cmocka_unit_test(bytes_are_counted_when_asked_for_and_refused_where_there_are_none),
         cmocka_unit_test(pprof_reads_back_as_the_stacks_that_went_in),
+        cmocka_unit_test(pprof_tells_what_the_second_value_is),
         cmocka_unit_test(an_export_that_is_too_long_fails),
         cmocka_unit_test(a_profile_of_nothing_can_be_exported),
         cmocka_unit_test(deep_stacks_are_written_whole),
