@@ -16,6 +16,7 @@ M.WARM_MS = 10000     -- a younger process still loads most of its methods: name
 -- start another collection.)
 local NOBODY <const> = "Lunette-Names"
 local NS_PER_MS <const> = 1e6
+local RUNTIME_FRAMES <const> = 100 -- of a stack in EventPipe
 
 ---@class SampleArtifact
 ---@field profile userdata         of lunette.profile
@@ -116,13 +117,19 @@ local function names_note(info, done, source, notes)
   notes[#notes + 1] = ("NamesMissing: %s, so code stands as its address; what has a name is right."):format(why)
 end
 
--- What the profile could not do.
-local function profile_notes(info, notes)
+--- Adds to the notes what the profile could not do.
+---@param info table   of the profile
+---@param notes string[]
+function M.profile_notes(info, notes)
   if info.dropped > 0 then
     notes[#notes + 1] = ("SamplesDropped: the stacks of %d samples found no room; they are in <root> only."):format(info.dropped)
   end
   if info.cut > 0 then
-    notes[#notes + 1] = ("StacksCut: %d samples are deeper than can be kept; what is nearest to the root is missing."):format(info.cut)
+    notes[#notes + 1] = ("StacksCut: %d stacks are deeper than can be kept; what is nearest to the root is missing."):format(info.cut)
+  end
+  if info.full > 0 then
+    notes[#notes + 1] = ("StacksFull: %d samples have %d frames, as many as the runtime tells of a stack: what is nearest to the root is "
+      .. "missing, so some stacks begin within the program."):format(info.full, RUNTIME_FRAMES)
   end
   if info.methods_dropped > 0 then
     notes[#notes + 1] = ("MethodsDropped: %d methods were not kept, so some frames have an address for a name.")
@@ -163,7 +170,7 @@ function M.run(ctx, source, args, spec)
   window.notes(done, run, notes)
   local artifact = measured.window({ window = done, notes = notes, cost = done.cost }, source)
   artifact.profile, artifact.info, artifact.modules = built, built:info(), built:modules()
-  profile_notes(artifact.info, notes)
+  M.profile_notes(artifact.info, notes)
   artifact.untold = not told
   if artifact.untold then names_note(artifact.info, done, source, notes) end
   artifact.close = function() built:close() end

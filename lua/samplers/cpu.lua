@@ -15,6 +15,7 @@ local oncpu = lazy("samplers.oncpu")
 local process = require("lunette.process")
 local resource = lazy("samplers.resource")
 local sources = lazy("samplers.sources")
+local stops = lazy("samplers.stops")
 local store = lazy("artifacts.store")
 local symbol_path = lazy("samplers.symbol_path")
 local traces = lazy("samplers.traces")
@@ -47,6 +48,7 @@ local function own_notes(artifact, live, names)
     notes[#notes + 1] = ("Unresolved: %d of %d samples have a leaf without a name%s."):format(info.unresolved, info.samples,
       artifact.untold and "" or ": code without metadata, or more than one method was at its address")
   end
+  notes[#notes + 1] = stops.note(artifact.profile, info)
   if names.dropped > 0 then
     notes[#notes + 1] = ("WaitNames: %d names of waits were not used: a profile takes %d."):format(names.dropped, waits.MAX)
   end

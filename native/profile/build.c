@@ -238,6 +238,20 @@ static bool give_reasons(work *w)
     return p->reasons != NULL;
 }
 
+/* Samples whose stack is as deep as a runtime tells stacks. Steps stand behind their parents. */
+static uint64_t full_stacks(const pf_store *s)
+{
+    uint8_t *depth = s->streamed ? mem_calloc(s->n_steps, 1) : NULL;
+    uint64_t samples = 0;
+    if (!depth) return 0;
+    for (uint32_t i = 1; i < s->n_steps; i++)
+        depth[i] = (uint8_t)(depth[s->steps[i].parent] + (depth[s->steps[i].parent] < UINT8_MAX));
+    for (uint32_t i = 0; i < s->n_counts; i++)
+        if (depth[s->counts[i].step] == PROFILE_RUNTIME_DEPTH) samples += s->counts[i].samples;
+    free(depth);
+    return samples;
+}
+
 static void fill_info(profile *p, const profile_builder *b)
 {
     const pf_store *s = &b->store;
@@ -247,6 +261,7 @@ static void fill_info(profile *p, const profile_builder *b)
     p->info.no_stack = s->no_stack;
     p->info.dropped = s->dropped;
     p->info.cut = s->cut;
+    p->info.full = full_stacks(s);
     p->info.external = s->by_type[1];
     p->info.managed = s->by_type[2];
     p->info.bad = b->bad;

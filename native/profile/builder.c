@@ -225,6 +225,7 @@ static uint32_t step_of(profile_builder *b, const nt_reader *r, const nt_event *
     slice ips = nt_stack(r, ev);
     if (ips.n < pointer) return 0;
     if (ips.n / pointer > PROFILE_DEPTH_MAX) b->store.cut++;
+    b->store.streamed = true;
     return pf_store_stack(&b->store, ips, pointer, exact);
 }
 

@@ -16,6 +16,7 @@ typedef enum part {
     BODY,    /* of an async method */
     BOX,     /* the runtime's box of a state machine: who is called through it goes on after an await */
     CONTEXT, /* stands between the box and the body */
+    WAKER,   /* runs who waited for something that has ended: calls the box */
     MAKER,   /* the builder of a state machine: starts it, and ends it */
 } part;
 
@@ -36,6 +37,13 @@ typedef struct walk {
 
 static bool has(slice s, const char *text) { return memmem(s.p, s.n, text, strlen(text)) != NULL; }
 
+static bool is_waker(const profile_frame *f)
+{
+    return has(f->type, "AwaitTaskContinuation") ||
+           slice_starts(f->type, SLICE_LIT("System.Threading.ThreadPool+<>c")) ||
+           (slice_eq_str(f->type, "System.Threading.Tasks.Task") && slice_eq_str(f->name, "RunContinuations"));
+}
+
 static part part_of(const profile_frame *f)
 {
     if (f->type.n == 0) return OTHER;
@@ -43,6 +51,7 @@ static part part_of(const profile_frame *f)
     if (!slice_starts(f->type, SLICE_LIT("System."))) return OTHER;
     if (has(f->type, "StateMachineBox`")) return BOX;
     if (slice_eq_str(f->type, "System.Threading.ExecutionContext")) return CONTEXT;
+    if (is_waker(f)) return WAKER;
     bool maker = slice_starts(f->type, SLICE_LIT("System.Runtime.CompilerServices.Async")) ||
                  slice_starts(f->type, SLICE_LIT("System.Runtime.CompilerServices.Pooling"));
     return maker ? MAKER : OTHER;
@@ -58,13 +67,14 @@ static bool is_kickoff(const walk *w, uint32_t node, uint32_t body)
     return pf_async_parts(b->type, b->name, &owner, &name) && slice_eq(f->type, owner) && slice_starts(f->name, name);
 }
 
-/* The box that a body was entered through, or 0: it was called. */
+/* The box that a body was entered through, or, where the compiler has put the box into another method, the frame that
+ * stands in its place: only a box calls a body through a context, or is called by a waker. 0: the body was called. */
 static uint32_t box_of(const walk *w, uint32_t body)
 {
-    uint32_t up = w->p->parent[body];
-    while (up && at(w, up) == CONTEXT)
-        up = w->p->parent[up];
-    return up && at(w, up) == BOX ? up : 0;
+    uint32_t context = 0, up = w->p->parent[body];
+    for (; up && at(w, up) == CONTEXT; up = w->p->parent[up])
+        context = up;
+    return up && (at(w, up) == BOX || at(w, up) == WAKER) ? up : context;
 }
 
 /* Whoever a body that was called was called by: its start and its kickoff do not count. */
@@ -76,13 +86,13 @@ static uint32_t called_by(const walk *w, uint32_t body)
     return up && is_kickoff(w, up, body) ? w->p->parent[up] : up;
 }
 
-/* The nearest body above a node without a box in between; 0: none. *box: one came first. */
+/* The nearest body above a node without a box or a waker in between; 0: none. *box: one came first. */
 static uint32_t body_above(const walk *w, uint32_t node, bool *box)
 {
     *box = false;
     for (uint32_t up = node; up; up = w->p->parent[up]) {
         if (at(w, up) == BODY) return up;
-        if (at(w, up) != BOX) continue;
+        if (at(w, up) != BOX && at(w, up) != WAKER) continue;
         *box = true;
         return 0;
     }

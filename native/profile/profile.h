@@ -36,6 +36,8 @@ typedef struct profile_wait {
 #define PROFILE_WAITS_MAX 512
 
 #define PROFILE_MAX_BYTES ((size_t)512 << 20)
+/* EventPipe tells so many frames of a stack, those next to its leaf (EP_MAX_STACK_DEPTH of the runtime's ep-types.h). */
+#define PROFILE_RUNTIME_DEPTH 100
 /* Frames of one stack; what is nearer to the root is cut off and counted. */
 #define PROFILE_DEPTH_MAX 4096u
 
@@ -204,6 +206,7 @@ typedef struct profile_info {
     uint64_t no_stack;          /* samples without a frame */
     uint64_t dropped;           /* samples whose stack found no room: the root's own, too */
     uint64_t cut;               /* stacks deeper than PROFILE_DEPTH_MAX: without what was next to their root */
+    uint64_t full;              /* samples with as many frames as the runtime tells: PROFILE_RUNTIME_DEPTH */
     uint64_t unresolved;        /* samples whose leaf has no name */
     uint64_t managed, external; /* CPU: of the samples, by EventPipe's type */
     uint64_t bad;               /* events that could not be read */

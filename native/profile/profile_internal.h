@@ -80,7 +80,7 @@ typedef struct pf_store {
     strtab *text;
     uint32_t stacks; /* different ones */
     uint64_t samples, weight, no_stack, dropped, cut, by_type[3];
-    bool weighted, states;
+    bool weighted, states, streamed; /* streamed: stacks are those of a runtime */
 } pf_store;
 
 bool pf_store_init(pf_store *s, size_t max);

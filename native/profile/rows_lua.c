@@ -108,7 +108,7 @@ int profile_lua__info(lua_State *L)
 {
     const profile *p = profile_lua__check(L, 1);
     const profile_info *i = profile_info_of(p);
-    lua_createtable(L, 0, 28);
+    lua_createtable(L, 0, 29);
     set_text(L, "kind", slice_str(i->kind == PROFILE_CPU ? "cpu" : "allocation"));
     host_set_count(L, "samples", i->samples);
     if (i->weighted) host_set_int(L, i->kind == PROFILE_CPU ? "thread_ns" : "bytes", (int64_t)i->weight);
@@ -121,6 +121,7 @@ int profile_lua__info(lua_State *L)
     host_set_count(L, "no_stack", i->no_stack);
     host_set_count(L, "dropped", i->dropped);
     host_set_count(L, "cut", i->cut);
+    host_set_count(L, "full", i->full);
     host_set_count(L, "unresolved", i->unresolved);
     if (i->kind == PROFILE_CPU && i->managed + i->external > 0) {
         host_set_count(L, "managed", i->managed);

@@ -20,8 +20,9 @@ local function with_tree(artifact, joined)
 end
 
 local function sentence(info, told)
-  return ("%s %d samples were put under the operation that awaits them; of %d no caller was seen, of %d more than one: these are below "
-    .. "frames of their own."):format(told, info.joined, info.unseen, info.several)
+  return ("%s Of what went on after an await, %d samples stand below the code that began the operation; of %d its beginning was not seen, "
+    .. "of %d more than one: these are below frames of their own, each method below the one that awaits it, as far as that was seen.")
+    :format(told, info.joined, info.unseen, info.several)
 end
 
 --- What the view answers.

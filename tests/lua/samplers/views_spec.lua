@@ -307,7 +307,7 @@ describe("async", function()
     local moved
     walk(data.root, function(node) moved = moved or node.frame.method:find("<WorkAsync>d__25.MoveNext()", 1, true) end)
     assert.is_truthy(moved)
-    assert.matches("75 samples were put under the operation", envelope.summary, 1, true)
+    assert.matches("75 samples stand below the code that began the operation; of 0 its beginning was not seen", envelope.summary, 1, true)
     assert.same(EVIDENCE, data.evidence)
   end)
 end)

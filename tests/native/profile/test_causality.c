@@ -5,7 +5,24 @@
 #include "kit.h"
 
 /* Methods by their address: 0x1000 * (number + 1). */
-enum { MAIN, PAY_KICK, PAY, SEND_KICK, SEND, START, BOX, CONTEXT, END, RUN, POOL, OTHER_KICK, OTHER, LAMBDA, METHODS };
+enum {
+    MAIN,
+    PAY_KICK,
+    PAY,
+    SEND_KICK,
+    SEND,
+    START,
+    BOX,
+    CONTEXT,
+    END,
+    RUN,
+    AWAIT,
+    POOL,
+    OTHER_KICK,
+    OTHER,
+    LAMBDA,
+    METHODS
+};
 static const struct {
     const char *type, *name;
 } methods[METHODS] = {
@@ -19,6 +36,7 @@ static const struct {
     [CONTEXT] = {"System.Threading.ExecutionContext", "RunInternal"},
     [END] = {"System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1[X]", "SetExistingTaskResult"},
     [RUN] = {"System.Threading.Tasks.Task", "RunContinuations"},
+    [AWAIT] = {"System.Threading.Tasks.AwaitTaskContinuation", "RunOrScheduleAction"},
     [POOL] = {"System.Threading.ThreadPoolWorkQueue", "Dispatch"},
     [OTHER_KICK] = {"Shop.Other", "BuyAsync"},
     [OTHER] = {"Shop.Other+<BuyAsync>d__0", "MoveNext"},
@@ -115,6 +133,45 @@ static void a_method_that_another_only_wakes_was_not_awaited_by_it(void **state)
     profile_unref(c);
 }
 
+/* Optimised code: the box and the builder's end have no frames of their own. */
+static void who_was_woken_without_a_box_was_not_called(void **state)
+{
+    (void)state;
+    profile_builder *b = begin();
+    STACK(b, 1, POOL, BOX, PAY, SEND); /* calls it: the author's method has no frame either */
+    STACK(b, 4, POOL, BOX, SEND, RUN, AWAIT, CONTEXT, PAY);
+    STACK(b, 2, POOL, BOX, SEND, RUN, AWAIT, PAY);
+    STACK(b, 5, POOL, BOX, SEND);
+    profile *c = joined(b, 0, 12, 0);
+    assert_text(kit_tree(c), "<root> 12/0 (<async: caller not seen> 12/0 (Shop.Cart+<PayAsync>d__1.MoveNext() 12/6 "
+                             "(Shop.Cart+<SendAsync>d__2.MoveNext() 6/6)))");
+    profile_unref(c);
+}
+
+static void who_ends_before_a_box_without_a_frame_was_awaited(void **state)
+{
+    (void)state;
+    profile_builder *b = begin();
+    STACK(b, 4, POOL, BOX, SEND, END, RUN, AWAIT, CONTEXT, PAY);
+    STACK(b, 1, POOL, BOX, OTHER, RUN, AWAIT, LAMBDA); /* says nothing of who awaits whom */
+    STACK(b, 5, POOL, CONTEXT, SEND);
+    profile *c = joined(b, 0, 10, 0);
+    assert_text(kit_tree(c), "<root> 10/0 (<async: caller not seen> 10/0 (Shop.Cart+<PayAsync>d__1.MoveNext() 9/4 "
+                             "(Shop.Cart+<SendAsync>d__2.MoveNext() 5/5), "
+                             "Shop.Program+<>c+<<Main>b__0_1>d.MoveNext() 1/1))");
+    profile_unref(c);
+}
+
+static void what_a_waker_starts_is_not_awaited_by_who_ended(void **state)
+{
+    (void)state;
+    profile_builder *b = begin();
+    STACK(b, 1, POOL, BOX, SEND, RUN, MAIN, PAY_KICK, START, PAY); /* a continuation that begins an operation */
+    STACK(b, 5, POOL, BOX, PAY);
+    profile *c = joined(b, 0, 6, 0);
+    profile_unref(c);
+}
+
 static void callers_in_a_circle_are_no_answer(void **state)
 {
     (void)state;
@@ -160,6 +217,9 @@ int main(void)
         cmocka_unit_test(who_goes_on_when_another_ends_awaited_it),
         cmocka_unit_test(whom_several_call_is_put_below_none_of_them),
         cmocka_unit_test(a_method_that_another_only_wakes_was_not_awaited_by_it),
+        cmocka_unit_test(who_was_woken_without_a_box_was_not_called),
+        cmocka_unit_test(who_ends_before_a_box_without_a_frame_was_awaited),
+        cmocka_unit_test(what_a_waker_starts_is_not_awaited_by_who_ended),
         cmocka_unit_test(callers_in_a_circle_are_no_answer),
         cmocka_unit_test(each_allocation_may_fail),
     };

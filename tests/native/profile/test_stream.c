@@ -103,6 +103,32 @@ static profile *build(hall *h, const profile_cfg *cfg)
     return kit_build(h->b);
 }
 
+/* A stack of n frames, the only one of its number. */
+static void deep_stack(hall *h, uint32_t number, uint32_t n)
+{
+    tw_begin(&h->w, TW_STACKS);
+    assert_true(buf_u32(&h->w.body, number) && buf_u32(&h->w.body, 1) && buf_u32(&h->w.body, 8 * n));
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(buf_u64(&h->w.body, 0x1000 + i));
+    tw_end(&h->w);
+}
+
+static void samples_that_are_as_deep_as_the_runtime_tells_are_counted(void **state)
+{
+    (void)state;
+    hall h;
+    begin(&h, false);
+    for (uint32_t i = 0; i < 3; i++)
+        deep_stack(&h, 1 + i, PROFILE_RUNTIME_DEPTH - 1 + i);
+    for (uint32_t i = 0; i < 7; i++)
+        thread_sample(&h, 7, i < 1 ? 1 : i < 5 ? 2 : 3, 2000 + i, 2);
+    profile *p = build(&h, &(profile_cfg){.kind = PROFILE_CPU});
+    assert_int_equal(profile_info_of(p)->samples, 7);
+    assert_int_equal(profile_info_of(p)->full, 4);
+    assert_int_equal(profile_info_of(p)->cut, 0);
+    profile_unref(p);
+}
+
 static void samples_are_counted_by_stack_and_thread(void **state)
 {
     (void)state;
@@ -301,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_counted_by_stack_and_thread),
+        cmocka_unit_test(samples_that_are_as_deep_as_the_runtime_tells_are_counted),
         cmocka_unit_test(after_a_sequence_point_numbers_mean_other_stacks),
         cmocka_unit_test(numbers_that_go_back_mean_other_stacks),
         cmocka_unit_test(samples_that_cannot_be_read_are_counted_apart),
