@@ -128,20 +128,26 @@ static bool show(const profile *p, const profile_export_cfg *cfg, const choice *
     return ok;
 }
 
-static void put_nodes(jsonw *w, const profile *p, const profile_export_cfg *cfg, const shown *s, const uint32_t *number)
+/* By node: frame, depth, value and value before; and what of these is its own, where that cannot be told from the
+ * values of its children since some are left out. */
+static void put_nodes(jsonw *w, const profile *p, const profile_export_cfg *cfg, const shown *s, const uint32_t *number,
+                      bool whole)
 {
-    static const char *const KEYS[] = {"f", "d", "v", "b"};
-    for (unsigned k = 0; k < (profile_has_before(p) ? 4u : 3u); k++) {
-        jsonw_key_lit(w, KEYS[k]);
+    enum { FRAME, DEPTH, ALL, BEFORE, OWN, OWN_BEFORE, KEYS };
+    static const char *const NAMES[KEYS] = {"f", "d", "v", "b", "o", "ob"};
+    for (unsigned k = 0; k < KEYS; k++) {
+        bool before = k == BEFORE || k == OWN_BEFORE;
+        if ((before && !profile_has_before(p)) || (whole && k >= OWN)) continue;
+        jsonw_key_lit(w, NAMES[k]);
         jsonw_array(w);
         for (uint32_t i = 0; i < s->n; i++) {
-            profile_counts c = k == 3 ? profile_node_before(p, s->node[i]) : profile_node_counts(p, s->node[i]);
-            if (k == 0)
+            profile_counts c = before ? profile_node_before(p, s->node[i]) : profile_node_counts(p, s->node[i]);
+            if (k == FRAME)
                 jsonw_uint(w, number[profile_node_at(p, s->node[i]).frame]);
-            else if (k == 1)
+            else if (k == DEPTH)
                 jsonw_uint(w, s->depth[i]);
             else
-                jsonw_int(w, profile_export_all(cfg, &c));
+                jsonw_int(w, k >= OWN ? profile_export_own(cfg, &c) : profile_export_all(cfg, &c));
         }
         jsonw_end_array(w);
     }
@@ -195,7 +201,7 @@ bool profile_export_flame(const profile *p, const profile_export_cfg *cfg, buf *
         jsonw_key_lit(&w, "left_out");
         jsonw_uint(&w, c.left_out);
         put_names(&w, p, n_used, used);
-        put_nodes(&w, p, cfg, &s, number);
+        put_nodes(&w, p, cfg, &s, number, c.left_out == 0);
         jsonw_end_object(&w);
         ok = jsonw_done(&w) && !json.failed && put_guarded(out, buf_view(&json));
     }

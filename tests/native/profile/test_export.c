@@ -90,12 +90,12 @@ static void flame_leaves_the_smallest_nodes_out_and_says_how_many(void **state)
     cfg.max_nodes = 4; /* 11, 7, 7, 5; both of 3 stay out */
     got = exported(p, &cfg);
     assert_non_null(strstr(got, "\"left_out\":2,"));
-    assert_non_null(strstr(got, "\"d\":[0,1,2,3],\"v\":[11,7,7,5]}"));
+    assert_non_null(strstr(got, "\"d\":[0,1,2,3],\"v\":[11,7,7,5],\"o\":[1,0,2,5]}"));
     free(got);
     cfg.max_nodes = 2; /* one of the 7 would be as good as the other: neither */
     got = exported(p, &cfg);
     assert_non_null(strstr(got, "\"left_out\":5,"));
-    assert_non_null(strstr(got, "\"d\":[0],\"v\":[11]}"));
+    assert_non_null(strstr(got, "\"d\":[0],\"v\":[11],\"o\":[1]}"));
     free(got);
     profile_unref(p);
 }
@@ -114,6 +114,9 @@ static void flame_of_an_overlay_has_both_values(void **state)
     char *got = exported(both, &(profile_export_cfg){.format = PROFILE_FLAME});
     assert_non_null(strstr(got, "\"total\":5,\"before\":10,"));
     assert_non_null(strstr(got, "\"v\":[5,5,5,0],\"b\":[10,10,4,6]}"));
+    free(got);
+    got = exported(both, &(profile_export_cfg){.format = PROFILE_FLAME, .max_nodes = 3});
+    assert_non_null(strstr(got, "\"v\":[5,5,0],\"b\":[10,10,6],\"o\":[0,0,0],\"ob\":[0,0,6]}"));
     free(got);
     profile_unref(before);
     profile_unref(after);
