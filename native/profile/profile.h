@@ -36,7 +36,8 @@ typedef struct profile_wait {
 #define PROFILE_WAITS_MAX 512
 
 #define PROFILE_MAX_BYTES ((size_t)512 << 20)
-/* EventPipe tells so many frames of a stack, those next to its leaf (EP_MAX_STACK_DEPTH of the runtime's ep-types.h). */
+/* EventPipe tells so many frames of a stack, those next to its leaf (EP_MAX_STACK_DEPTH of the runtime's ep-types.h).
+ */
 #define PROFILE_RUNTIME_DEPTH 100
 /* Frames of one stack; what is nearer to the root is cut off and counted. */
 #define PROFILE_DEPTH_MAX 4096u
