@@ -100,8 +100,8 @@ function M.main(args)
   local files = files_of(starter, dir, opts[2])
   local taken = ours(files, dir)
   if taken then
-    return complain(("lunette has a %s %s itself, which %s/%s would replace; nothing was written. Choose another name, or extend it: "
-      .. "docs/scripting/recipes.md"):format(opts[1], opts[2], dir, taken))
+    return complain(("lunette has a %s %s itself, which %s/%s would replace; nothing was written. Choose another name, or change ours "
+      .. "with a file there that returns extend(..., { what is different })"):format(opts[1], opts[2], dir, taken))
   end
   for _, file in ipairs(files) do
     if fs.stat(file[1]) then return complain(file[1] .. " is there already; nothing was written") end

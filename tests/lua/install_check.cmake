@@ -6,9 +6,14 @@ foreach(path bin/lunette share/lunette/lua/cli/main.lua share/lunette/playbooks 
     message(FATAL_ERROR "not installed: ${path}")
   endif()
 endforeach()
-if(EXISTS ${PREFIX}/share/lunette/lua/meta)
-  message(FATAL_ERROR "installed, though only an editor needs it: lua/meta")
-endif()
+# What an editor is told of the native modules comes from lua/meta.
+execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=LUNETTE_HOME ${PREFIX}/bin/lunette docs --annotations ${PREFIX}/annotations
+                OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+foreach(module proc loop json probe)
+  if(NOT EXISTS ${PREFIX}/annotations/lunette/${module}.lua)
+    message(FATAL_ERROR "not annotated by the installed binary: lunette.${module}")
+  endif()
+endforeach()
 file(WRITE ${PREFIX}/home.lua "io.write(require('lunette.sys').home, ' ', select(2, require('cli.main')))")
 execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=LUNETTE_HOME ${PREFIX}/bin/lunette lua ${PREFIX}/home.lua
                 OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
