@@ -52,6 +52,12 @@ end
 --- InvalidArgument for names that cannot be passed to the runtime; nil when all is well.
 ---@param options CountersOptions
 function M.check(options)
+  for _, name in ipairs(options.providers or {}) do
+    if type(name) == "string" and name:find("*", 1, true) then
+      return errors.invalid("providers", ("providers holds whole names, not '%s': a runtime cannot be asked for all of its sources.")
+        :format(name))
+    end
+  end
   return check_names("providers", options.providers or {}, M.MAX_PROVIDERS, "[%c\"]")
     or check_names("meters", options.meters or {}, M.MAX_METERS, "[%c\",;]")
 end

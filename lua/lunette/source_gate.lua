@@ -49,6 +49,10 @@ function M.check(name)
     return errors.invalid("providerName",
       ("providerName is the name of an event source: 1 to %d bytes without control characters and quotes."):format(M.MAX_NAME))
   end
+  if name:find("*", 1, true) then
+    return errors.invalid("providerName", ("providerName is one whole name, not '%s': a runtime cannot be asked for all of its sources. "
+      .. "collect_events(kind=\"catalog\") tells which emit events."):format(name))
+  end
   return nil
 end
 

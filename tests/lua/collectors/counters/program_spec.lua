@@ -32,6 +32,14 @@ local function read()
 end
 
 describe("collectors.counters.program", function()
+  it("refuses a wildcard for an EventSource, which would find nothing; names of meters may be patterns", function()
+    local counters = require("collectors.counters")
+    local bad = counters.check { providers = { "System.Runtime", "*" } }
+    assert.same({ "InvalidArgument", "providers" }, { bad.kind, bad.detail })
+    assert.matches("whole names, not '*'", bad.message, 1, true)
+    assert.is_nil(counters.check { providers = { "System.Runtime" }, meters = { "*" } })
+  end)
+
   it("gives every event once, in the order of the stream, with its provider, name and version", function()
     local rows, whole = rows_of(true), read()
     assert.is_true(#whole > 300)
