@@ -20,7 +20,7 @@ usage: lunette doctor [PID] [--json] [--site DIR]
 
 Checks what this host lets lunette do and, with a PID, whether that process can be reached. Each check that is not ok comes with a fix to
 paste. Site scripts that are broken are named with file and line (lunette check finds more).
-Exit code: 0, or 1 when something is blocked (degraded checks are optional collectors), 2 for a wrong command line.
+Exit code: 0, or 1 when something is blocked (degraded are optional collectors and broken site scripts), 2 for a wrong command line.
 
   --json         the PreflightReport of inspect_process(view="preflight"); with site scripts, their state in its field scripts
   --site DIR     a folder of site scripts, above /etc/lunette and ~/.config/lunette; may be given several times
@@ -132,6 +132,7 @@ function M.main(args)
     end
   end
   local scripts = scripts_of(site.layers(config.load({ file = given.config }), site.given(given)))
+  if scripts and scripts.broken > 0 and report.overall == "Ok" then report.overall = "Degraded" end
   if given.json then
     report.scripts = scripts
     sys.write(json.encode(report) .. "\n")
