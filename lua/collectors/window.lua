@@ -172,7 +172,7 @@ function M.run(ctx, spec)
   end
   local ended, err = read(source, spec, started_ms)
   if not ended then return nil, err end
-  local elapsed = loop.now_ms() - started_ms
+  local elapsed = math.max(1, loop.now_ms() - started_ms) -- a program may end at once: that is no time that is not known
   if meter then meter:window_end() end
   if spec.closing then spec.closing() end
   local summary

@@ -92,7 +92,7 @@ function M.run(ctx, spec)
   local ended, err = fill(source, spec, store, started_ms)
   if ended == "full" then ended, err = sit_out(source, spec, started_ms) end
   if not ended then return nil, err end
-  local elapsed = loop.now_ms() - started_ms
+  local elapsed = math.max(1, loop.now_ms() - started_ms) -- a program may end at once: that is no time that is not known
   price:window_end()
   local summary
   spec.bridge:stopping()
