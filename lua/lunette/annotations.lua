@@ -61,11 +61,15 @@ function type_of.record(fields, path, classes)
   classes.by_fields[fields] = name -- by the list or the function that gives it: conditions hold conditions
   local lines = { "---@class (exact) " .. name }
   classes[#classes + 1] = lines
+  local written = {} -- a tool without branches has the fields of a branch, too
   for _, field in ipairs(list) do
     local key = field.name or field[1]
+    if written[key] then goto next_field end
+    written[key] = true
     local typ = type_of.field(field, path .. "." .. tostring(key), classes)
     local shown = type(key) == "number" and ("[%d]"):format(key) or key .. (field.required and "" or "?")
     lines[#lines + 1] = ("---@field %s %s%s"):format(shown, typ, field.note and "  " .. field.note:gsub("\n", " ") or "")
+    ::next_field::
   end
   return name
 end
@@ -206,6 +210,31 @@ local function granted_of(name, source, granted)
   return table.concat(out, "\n") .. "\n"
 end
 
+-- Types that the modules speak of and that stand elsewhere.
+local TYPES <const> = {
+  { "Principal", "lua/lunette/scopes.lua" }, { "Bound", "lua/lunette/args.lua" }, { "HintCapture", "lua/lunette/rules/hinting.lua" },
+}
+local OPAQUE <const> = "---@alias Tool table\n---@alias LunetteProfileBuilder userdata\n"
+
+-- The comment that declares a class.
+local function class_in(source, name)
+  local block = {}
+  for line in source:gmatch("(.-)\n") do
+    block[#block + 1] = line:match("^%-%-%-.*")
+    if not line:find("^%-%-%-") then
+      if block[1] and table.concat(block, "\n"):find("%-%-%-@class " .. name .. "%f[^%w]") then return table.concat(block, "\n") end
+      block = {}
+    end
+  end
+  return nil
+end
+
+local function types()
+  local out = { assert(source_of(META:format("err"))), OPAQUE }
+  for _, of in ipairs(TYPES) do out[#out + 1] = assert(class_in(source_of(of[2]) or "", of[1]), of[1]) .. "\n" end
+  return table.concat(out, "\n")
+end
+
 -- A module that is a function.
 local FUNCTION <const> = "---@meta %s\n\n%s\nlocal function M(...) end\nreturn M\n"
 local NOTES <const> = {
@@ -237,7 +266,7 @@ end
 --- All files: name -> text. luarc.json is an example of the settings that a site folder needs.
 ---@return table<string, string>
 function M.files()
-  local files = { ["words.lua"] = M.words(), ["luarc.json"] = LUARC }
+  local files = { ["words.lua"] = M.words(), ["types.lua"] = types(), ["luarc.json"] = LUARC }
   for _, name in ipairs(M.modules()) do
     local source, by_hand = annotated(name)
     local granted, path = grants.MODULES[name], name:gsub("%.", "/") .. ".lua"

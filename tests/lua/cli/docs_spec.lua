@@ -116,6 +116,26 @@ describe("lunette docs --annotations", function()
     done_with()
   end)
 
+  it("declares every type that it speaks of, and each field once", function()
+    local files, known = require("lunette.annotations").files(), {}
+    for _, text in pairs(files) do
+      for name in text:gmatch("%-%-%-@class ([%w_.]+)") do known[name] = true end
+      for name in text:gmatch("%-%-%-@class %(exact%) ([%w_.]+)") do known[name] = true end
+      for name in text:gmatch("%-%-%-@alias ([%w_.]+)") do known[name] = true end
+    end
+    for path, text in pairs(files) do
+      local fields = {}
+      for line in text:gmatch("[^\n]+") do
+        local name = line:match("^%-%-%-@return (%u[%w_]*)") or line:match("^%-%-%-@%l+ %S+ (%u[%w_]*)")
+        if line:find("^%-%-%-@[prf]") and name and #name > 1 then assert.is_true(known[name], path .. ": " .. line) end
+        local field = line:match("^%-%-%-@field ([%w_]+)")
+        assert.is_nil(field and fields[field], path .. ": " .. line)
+        if field then fields[field] = true else fields = {} end
+      end
+    end
+    assert.is_true(known.LunetteErr)
+  end)
+
   it("writes every function that is granted, none that is not, and all that specs have", function()
     local files, granted = require("lunette.annotations").files(), require("lunette.sandbox.grants").MODULES
     for module, members in pairs(granted) do
