@@ -293,8 +293,10 @@ int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t
 /* Asks for the end: StopTracing on a second connection while the stream is drained. At the deadline the stream is
  * closed and the end says so. Returns at once; a later call can only bring the deadline nearer. Any thread. */
 void ipc_session_stop(ipc_session *s, int64_t deadline_ns);
-/* As stop with IPC_ABORT_MS, and nothing more goes to on_bytes. */
-#define IPC_ABORT_MS 700
+/* As stop with IPC_ABORT_MS, and nothing more goes to on_bytes. Long enough for a busy target to end several sessions,
+ * which it does one after another, a tenth of a second each: one whose stream is closed before ends itself on a thread
+ * of its own, and beside another one's end the runtime may lock itself up (.NET 10, counters). */
+#define IPC_ABORT_MS 5000
 void ipc_session_abort(ipc_session *s);
 /* Waits for on_end to have returned. False: not within the deadline. Not from a callback. */
 bool ipc_session_wait(ipc_session *s, int64_t deadline_ns);
