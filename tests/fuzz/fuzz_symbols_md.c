@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* fuzz_symbols_md.c: any bytes as the metadata of a module, as they lie in a file or in the memory of a process: no
  * crash, bounded work, names and signatures valid UTF-8 and bounded, whatever rows are asked for. */
-#include <stdlib.h>
-
-#include "base/utf.h"
-#include "symbols/metadata.h"
-#include "symbols/names.h"
+#include "symbols_names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define REQUIRE(cond)                                                                                                  \
-    do {                                                                                                               \
-        if (!(cond)) abort();                                                                                          \
-    } while (0)
-
-enum { ROWS = 64, TEXT_MAX = 256 << 10 };
 
 /* Every column of every table, within its rows and beyond. */
 static void read_tables(const sym_md *md)
@@ -30,24 +19,6 @@ static void read_tables(const sym_md *md)
             }
         (void)md_get(md, table, UINT32_MAX, 0);
     }
-}
-
-static void read_names(const sym_md *md, arena *a)
-{
-    err e = {0};
-    sym_names n;
-    buf b;
-    if (sym_names_init(&n, md, a, &e) < 0) return;
-    buf_init(&b, 0);
-    uint32_t rows = md_rows(md, MD_METHOD_DEF);
-    for (uint32_t i = 0; i <= rows + 1 && i < ROWS; i++) {
-        buf_reset(&b);
-        sym_method_name(&n, i, &b);
-        sym_method_signature(&n, i, &b);
-        sym_type_name(&n, i, &b);
-        REQUIRE(utf8_valid(buf_view(&b)) && b.n < TEXT_MAX);
-    }
-    buf_fini(&b);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
