@@ -283,7 +283,7 @@ local THRESHOLD <const> = 10 -- percent of all processors
 --- A watch takes a sample when the threshold is crossed.
 local function triggered(skip)
   need(skip, "net10.0")
-  local cores = math.tointeger(tonumber(h.loop.exec({ argv = { "nproc" }, timeout_ms = 5000 }).stdout))
+  local cores = h.cores()
   local target <close> = h.target("net10.0", "burn", cores, { go = false, wrapper = h.favoured(-10) })
   h.loop.sleep_ms(1600)
   local server <close> = h.server()

@@ -251,6 +251,9 @@ function M.cpu_seconds(pid)
   return (stat.user_ticks + stat.system_ticks) / require("lunette.proc").clock().ticks_per_s
 end
 
+--- Processors that a process may use.
+function M.cores() return math.tointeger(tonumber(loop.exec({ argv = { "nproc" }, timeout_ms = 5000 }).stdout)) end
+
 --- Words that put a command before all others on a busy machine; none where we may not.
 function M.favoured(nice)
   local done = loop.exec { argv = { "nice", "-n", tostring(nice), "true" }, timeout_ms = 5000 }
