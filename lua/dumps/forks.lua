@@ -14,15 +14,27 @@ local store = require("artifacts.store")
 
 local M = {}
 
+M.TICK_MS = 200 -- between looks at a process whose dump is written
 M.REST_MS = 300 -- between two looks at a fork that does nothing any more
 local SERVER <const> = ".NET EventPipe" -- the name of the runtime's thread that serves diagnostics, which its fork keeps
 local STAGE <const> = "^%.?lunette%-%x+$" -- the private folder of a dump (native/artifacts/stage.c)
 local PART <const> = "^dump_pid(%d+)_"    -- what is written there
 
---- Now, in the ticks of `start_time`.
-function M.now()
-  local clock = proc.clock()
-  return clock and clock.uptime_ms * clock.ticks_per_s // 1000 - 1 or 0
+---@class DumpMark   a process before its dump is written
+---@field pid integer
+---@field since integer    in the ticks of `start_time`
+---@field started integer?  when the process began
+---@field program string?
+
+--- What is to be known of a process before its dump is written: it may have ended when its forks are looked for.
+---@param pid integer
+---@return DumpMark
+function M.mark(pid)
+  local clock, stat = proc.clock(), proc.stat(pid)
+  return {
+    pid = pid, since = clock and clock.uptime_ms * clock.ticks_per_s // 1000 - 1 or 0, started = stat and stat.start_time,
+    program = proc.link(pid, "exe"),
+  }
 end
 
 -- Processes of one thread with the name of the one that serves diagnostics: a program that a fork starts has another name.
@@ -35,20 +47,24 @@ local function servers(since)
   return list
 end
 
--- Forks of a process, made since then, and forks of these; each stands behind the one that made it.
-local function forks_of(pid, since)
-  local program, list, known = proc.link(pid, "exe"), {}, { [pid] = true }
-  local left = program and servers(since) or {}
+-- Those of a program that were made since then by a process of which is_made_by(pid) is true, and forks of these; each stands behind the
+-- one that made it.
+local function family(program, since, is_made_by)
+  local list, known, left = {}, {}, program and servers(since) or {}
   repeat
     local n = #list
     for i = #left, 1, -1 do
-      if known[left[i].ppid] and proc.link(left[i].pid, "exe") == program then
+      if (known[left[i].ppid] or is_made_by(left[i].ppid)) and proc.link(left[i].pid, "exe") == program then
         known[left[i].pid], list[#list + 1] = true, left[i]
         table.remove(left, i)
       end
     end
   until #list == n
   return list
+end
+
+local function forks_of(pid, since)
+  return family(proc.link(pid, "exe"), since, function(ppid) return ppid == pid end)
 end
 
 local function end_all(list, pid)
@@ -62,11 +78,30 @@ local function end_all(list, pid)
   return n
 end
 
---- Ends the forks that a dump since then has left of a process.
----@param pid integer
----@param since integer   of now()
+local function has_ended(mark)
+  local stat = proc.stat(mark.pid)
+  return not stat or stat.state == "Z" or stat.start_time ~= mark.started
+end
+
+--- Ends the forks that a dump has left of a process. One whose process has ended has another parent: it is known by its program, whose
+--- forks have that program's process as their parent else. It traces the process, which cannot be taken away before it ends.
+---@param mark DumpMark
 ---@return integer n   how many
-function M.end_left(pid, since) return end_all(forks_of(pid, since), pid) end
+function M.end_left(mark)
+  local ended = has_ended(mark)
+  return end_all(family(mark.program, mark.since, function(ppid)
+    return ppid == mark.pid or ended and proc.link(ppid, "exe") ~= mark.program
+  end), mark.pid)
+end
+
+--- Looks after a process while its dump is written, until the task is cancelled. One that ends leaves its fork, which keeps the connection
+--- on which the dump was asked for, and answers nobody.
+---@param mark DumpMark
+function M.watch(mark)
+  while loop.sleep_ms(M.TICK_MS) do
+    if has_ended(mark) then M.end_left(mark) end
+  end
+end
 
 -- What forks have computed, in ticks; nil when one does something: who writes a dump traces the process, or runs.
 local function rest(list, pid)

@@ -165,13 +165,23 @@ end
 local function ask(pid, what)
   local single, stood = able.is_single_file(pid), standing.stands(pid) ~= nil
   if single then forks.end_stale(pid) end -- it would answer in the place of the process
-  local since = single and forks.now()
+  local mark = single and forks.mark(pid)
   local watch = not stood and loop.spawn(standing.watch, pid)
+  local forked = mark and loop.spawn(forks.watch, mark)
   local form, err = ipc.dump(pid, what)
   if watch then watch:cancel("the runtime has answered") end
+  if forked then forked:cancel("the runtime has answered") end
   if not form and not stood then standing.release(pid) end
-  if single then forks.end_left(pid, since) end
+  if mark then forks.end_left(mark) end
   return form, err
+end
+
+-- Whatever failed, failed for that.
+local function of_its_end(err, target)
+  local stat = proc.stat(target.pid)
+  if err.kind == "Cancelled" or stat and stat.state ~= "Z" and stat.state ~= "X" then return err end
+  return errors.new("ProcessExited", ("Process %d ended while its dump was written; nothing of it is kept."):format(target.pid),
+    { detail = tostring(err.message), process_id = target.pid })
 end
 
 -- The part of the work that goes on when the caller is gone: it owns the stage.
@@ -257,7 +267,7 @@ function M.write(ctx, target, plan, crash_report)
   if not done and loop.cancelled() and not worker:done() then return nil, err end -- the cleanup tells the worker
   job.over = true
   ticker:cancel("done")
-  if not done then return nil, err end
+  if not done then return nil, of_its_end(err, target) end
   return result_of(target, plan, done, started_ms)
 end
 

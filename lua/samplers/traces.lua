@@ -42,8 +42,8 @@ function M.new(pid)
   local root = recordings.root()
   local ok, err = fs.mkdirs(root .. "/" .. M.FOLDER)
   if not ok then
-    return nil, errors.new("Internal", ("The folder for traces below %s cannot be made: %s. Set MCP_ARTIFACT_ROOT to a folder that can be "
-      .. "written to."):format(root, tostring(err)), { hints = {} })
+    return nil, errors.new(err.kind == "PermissionDenied" and err.kind or "Internal", ("The folder for traces below %s cannot be made: %s. "
+      .. "Set MCP_ARTIFACT_ROOT to a folder that can be written to."):format(root, tostring(err.message)), { hints = {} })
   end
   reaper.sweep()
   local trace = setmetatable({ name = name, path = root .. "/" .. name }, Trace)

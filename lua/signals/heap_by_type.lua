@@ -9,7 +9,8 @@ return signal {
   id = "heap.by-type", handle = "heap-snapshot", order = 10, emit_at = 0.2, limits = { min_bytes = 10000000 },
   of = function(artifact, self)
     local info, buckets = artifact.info, {}
-    if info.bytes < self.limits.min_bytes then return nil end
+    local broken = artifact.quality and not artifact.quality.gc_stopped -- shares of a part say nothing of the whole
+    if broken or info.bytes < self.limits.min_bytes then return nil end
     for _, row in ipairs((artifact.graph:types { by = "bytes", top = 20 })) do
       if #buckets < self.buckets and not PLUMBING[row.name] then
         buckets[#buckets + 1] = { key = row.name, magnitude = row.bytes, unit = "bytes" }

@@ -72,6 +72,7 @@ local function sentence(artifact, rows)
   local stood = artifact.suspend_ms and (" The target stood still for %.0f ms."):format(artifact.suspend_ms) or ""
   local missing = artifact.sizes and artifact.sizes.missing or 0
   local lacks = missing > 0 and (" The dump lacks %s of the heap, and the objects there."):format(text.bytes(missing)) or ""
+  if artifact.quality and not artifact.quality.gc_stopped then lacks = " The capture broke off: these are lower bounds." end
   if not first then return where .. ": the heap holds no objects." .. lacks .. stood end
   return ("%s: %d objects, %s. Most: %s (%d, %.0f %%).%s%s"):format(where, info.objects, text.bytes(info.bytes),
     wire.name(first.name), first.count, wire.percent(first.bytes, info.bytes), lacks, stood)

@@ -100,6 +100,23 @@ local function a_killed_server(name, target)
   h.eq(nil, h.ok(other:call("inspect_process", { processId = target.pid, view = "info" })).error, name .. ": its own runtime answers")
 end
 
+--- A process that ends while it is written: the fork would keep it from being taken away, and the caller waiting for an hour.
+local function a_dying_target(name, server)
+  local target <close> = start(name, "deadlock", BEHIND)
+  local dump = h.loop.spawn(call, server, "collect_process_dump", { processId = target.pid, dumpType = "Full", confirm = true })
+  local fork
+  h.wait_for(name .. ": the fork", h.START_MS, function()
+    fork = fork_of(target.pid)
+    return fork or dump:done()
+  end)
+  target:kill()
+  h.eq("ProcessExited", h.ok(dump:await(h.START_MS)).error.kind, name)
+  h.wait_for(name .. ": the end of the fork", h.START_MS, function()
+    local stat = proc.stat(fork.pid)
+    return not stat or stat.start_time ~= fork.start_time
+  end)
+end
+
 local function kind(name)
   return function(skip)
     build(skip, name)
@@ -113,7 +130,10 @@ local function kind(name)
       local envelope = call(server, "collect_process_dump", { processId = target.pid, dumpType = "WithHeap", confirm = true })
       h.eq({ "NotSupported", "Full" }, { envelope.error and envelope.error.kind, envelope.hints[1].suggestedArguments.dumpType }, name)
     end
-    if own and not name:find("net10", 1, true) then a_killed_server(name, target) end
+    if own and not name:find("net10", 1, true) then
+      a_killed_server(name, target)
+      a_dying_target(name, server)
+    end
     local file = done(server, "collect_process_dump", { processId = target.pid, dumpType = own and "Full" or "WithHeap", confirm = true })
       .dump.filePath
     local data = done(server, "inspect_heap", { source = "dump", dumpFilePath = file, topTypes = 5, includeRetentionPaths = true })

@@ -164,6 +164,24 @@ describe("inspect_heap", function()
     assert.is_false(open("leak.nettrace", { topTypes = 200 }).data.quality.topNProjected)
   end)
 
+  it("says that a capture broke off where one reads first, and what it counted", function()
+    local whole, path, told = assert(fs.read(DATA .. "leak.nettrace", 10000000)), os.tmpname(), 0
+    finally(function() os.remove(path) end)
+    for part = 3, 9 do
+      local file = assert(io.open(path, "wb"))
+      file:write(whole:sub(1, #whole * part // 10))
+      file:close()
+      local envelope = kit.call(inspect_heap, { source = "dump", dumpFilePath = path }, ctx())
+      if envelope.data and not envelope.data.quality.gcStopObserved then
+        told = told + 1
+        assert.matches("The capture broke off: these are lower bounds.", envelope.summary, 1, true)
+        assert.matches("Incomplete", envelope.data.warnings[1])
+      end
+    end
+    assert.is_true(told > 0)
+    assert.is_nil(open("leak.nettrace").summary:find("broke off", 1, true))
+  end)
+
   it("bounds both lists by topTypes, and keeps the rest", function()
     local envelope = open("leak.nettrace", { topTypes = 4 })
     assert.same({ 4, 4 }, { #envelope.data.topTypesByBytes, #envelope.data.topTypesByInstances })

@@ -35,4 +35,16 @@ describe("exports and traces that are old #unit", function()
     assert.truthy(fs.stat(exports .. "/" .. young))
     assert.truthy(fs.stat(exports .. "/" .. foreign))
   end)
+
+  it("says of a root that cannot be written to what the system said", function()
+    local mkdirs, traces = fs.mkdirs, require("samplers.traces")
+    finally(function() fs.mkdirs = mkdirs end)
+    for kind, wanted in pairs { PermissionDenied = "PermissionDenied", IoError = "Internal" } do
+      fs.mkdirs = function() return nil, { kind = kind, message = "cannot make folder /x: Read-only file system" } end
+      local trace, err = traces.new(42)
+      assert.is_nil(trace)
+      assert.equal(wanted, err.kind)
+      assert.matches("cannot be made: cannot make folder /x: Read-only file system. Set MCP_ARTIFACT_ROOT", err.message, 1, true)
+    end
+  end)
 end)

@@ -120,6 +120,28 @@ describe("dumps #unit", function()
     assert.same({}, asked)
   end)
 
+  it("says of a process that ended meanwhile that it did, whatever failed", function()
+    local stat = proc.stat
+    finally(function() proc.stat = stat end)
+    for _, given in ipairs { { kind = "IoError", message = "the connection broke" }, errors.new("NotSupported", "no"), false } do
+      local ended
+      proc.stat = function(pid)
+        local found = stat(pid)
+        if ended and pid == sys.pid and found then found.state = "Z" end
+        return found
+      end
+      ipc.dump = function()
+        ended = true
+        if given then return nil, given end
+        return 3 -- that it is written, and nothing is
+      end
+      local err = call({ confirm = true }).error
+      assert.same({ "ProcessExited", ("Process %d ended while its dump was written; nothing of it is kept."):format(sys.pid) },
+        { err.kind, err.message })
+      assert.same({}, files_below(root))
+    end
+  end)
+
   it("refuses folders that leave the artifact root before anybody is asked", function()
     run("ln", "-s", "/tmp", root .. "/out")
     for _, path in ipairs { "/tmp", "..", "a/../../b", "out", "out/x", ("x"):rep(600) } do

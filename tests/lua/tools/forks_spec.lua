@@ -3,6 +3,7 @@
 local artifacts = require("lunette.artifacts")
 local forks = require("dumps.forks")
 local fs = require("lunette.fs")
+local loop = require("lunette.loop")
 local proc = require("lunette.proc")
 local store = require("artifacts.store")
 
@@ -13,7 +14,7 @@ describe("dumps.forks #unit", function()
 
   before_each(function()
     killed, looks, machine = {}, 0, {}
-    real = { rest = forks.REST_MS, root = store.root, list = artifacts.list }
+    real = { rest = forks.REST_MS, tick = forks.TICK_MS, root = store.root, list = artifacts.list }
     for _, name in ipairs { "pids", "stat", "link", "status", "signal", "environ" } do real[name] = proc[name] end
     forks.REST_MS, root = 1, os.tmpname() .. ".d"
     assert(fs.mkdirs(root))
@@ -38,7 +39,7 @@ describe("dumps.forks #unit", function()
   end)
 
   after_each(function()
-    forks.REST_MS, store.root, artifacts.list = real.rest, real.root, real.list
+    forks.REST_MS, forks.TICK_MS, store.root, artifacts.list = real.rest, real.tick, real.root, real.list
     for _, name in ipairs { "pids", "stat", "link", "status", "signal", "environ" } do proc[name] = real[name] end
     fs.remove(root)
   end)
@@ -50,6 +51,8 @@ describe("dumps.forks #unit", function()
     machine[pid] = stat
   end
   local function a_program(more) add(10, 1, { comm = "shop", threads = 9, tracer = more and more.tracer }) end
+
+  local function mark(since) return { pid = 10, since = since, started = 110, program = "/app/shop" } end
 
   it("ends one that rests, and those that it made in turn, the last first", function()
     a_program()
@@ -86,7 +89,7 @@ describe("dumps.forks #unit", function()
     add(23, 10, { threads = 2 })
     add(24, 10, { state = "Z" })
     assert.equal(0, forks.end_stale(10))
-    assert.equal(0, forks.end_left(10, 0))
+    assert.equal(0, forks.end_left(mark(0)))
     assert.equal(0, forks.end_stale(4242))
     assert.same({}, killed)
   end)
@@ -95,8 +98,30 @@ describe("dumps.forks #unit", function()
     a_program()
     add(20, 10, { start_time = 99 })
     add(21, 10, { start_time = 500, state = "R" })
-    assert.equal(1, forks.end_left(10, 500))
+    assert.equal(1, forks.end_left(mark(500)))
     assert.same({ "21 500 KILL" }, killed)
+  end)
+
+  it("ends the fork of a process that ends while its dump is written, and no other program's", function()
+    forks.TICK_MS = 2
+    a_program()
+    add(20, 10)
+    add(21, 20)
+    add(30, 1, { exe = "/app/other" })
+    add(40, 1, { start_time = 99 })
+    add(50, 1, { comm = "shop", threads = 9 }) -- the same program once more, and its fork
+    add(51, 50)
+    local watch = loop.spawn(forks.watch, mark(100))
+    loop.sleep_ms(10)
+    assert.same({}, killed)
+    machine[10], machine[20].ppid = nil, 1
+    assert.truthy(pcall(function() while #killed < 2 do assert(loop.sleep_ms(2)) end end))
+    watch:cancel("enough")
+    machine[10] = { pid = 10, ppid = 1, comm = "shop", threads = 1, state = "Z", start_time = 110 } -- has no program any more
+    assert.equal(2, forks.end_left(mark(100)))
+    assert.same({ "21 121 KILL", "20 120 KILL" }, { killed[1], killed[2] })
+    assert.same({ pid = 10, started = 110, since = forks.mark(10).since }, forks.mark(10))
+    for _, line in ipairs(killed) do assert.matches("^2[01] ", line) end
   end)
 
   it("at a start: only those of processes of which a private folder of ours holds a dump", function()
