@@ -176,7 +176,11 @@ local function sentence(artifact, source)
   if info.samples == 0 then return ("%s: no stack was sampled in %s."):format(what, numbers.span(artifact.duration_ms)) end
   local waiting = info.waiting > 0 and (" %.0f %% of them at a known wait (most: %s)."):format(100 * info.waiting / info.samples,
     by_reason[1] and by_reason[1].reason or "?") or " None of them at a known wait."
-  local leader = rows[1] and (" Beside waits most often seen: %s (%.1f %%)."):format(event_names.spoken(rows[1].method),
+  local unnamed = 2 * info.unresolved > info.samples
+  if unnamed then
+    waiting = (" %d of them have no name at their leaf: whether they wait is not known."):format(info.unresolved)
+  end
+  local leader = rows[1] and not unnamed and (" Beside waits most often seen: %s (%.1f %%)."):format(event_names.spoken(rows[1].method),
     100 * leaders.busy(rows[1]) / info.samples) or ""
   local s = { info.samples == 1 and "" or "s", info.threads == 1 and "" or "s" }
   return ("%s: %d stack sample%s of %d thread%s in %s; they tell where threads stand, not whether they ran.%s%s%s"):format(what,

@@ -149,7 +149,7 @@ return tool {
         "contention", "startup", "wait-handles", "runtime-metrics", "allocations-sampled", "networking", "http-phases", "requests",
         "kestrel", "db",
       },
-      excludes = { "processId" },
+      excludes = { "processId" }, refused_for = { "sweep" }, -- which would look at a live process instead
       note = "A recorded .nettrace file instead of a process.",
     },
     { "maxRecent", "int", default = 100, min = 1, applies_to = { "exceptions", "crash-guard" }, note = "Rows kept." },

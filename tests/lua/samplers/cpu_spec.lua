@@ -1,8 +1,10 @@
 -- SPDX-License-Identifier: MIT
 -- cpu over recordings of threads that stand at known primitives (tests/data/recordings/README.md): each of 19 is in as many samples.
 local collect_sample = require("tools.collect_sample")
+local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
+local loop = require("lunette.loop")
 local resources = require("lunette.resources")
 local sampled = require("support.sampled")
 local symbols = require("lunette.symbols")
@@ -36,6 +38,24 @@ local function by_reason(methods)
 end
 
 describe("samplers.cpu", function()
+  it("does not say that none waits where a recording stops before its names", function()
+    local packed, path = assert(fs.read(sampled.path("cpu"), 16 << 20)), os.tmpname()
+    local crc, size, unpacked = string.unpack("<I4I4I4", packed, packed:find("PK\1\2", 1, true) + 16)
+    local name, extra = string.unpack("<I2I2", packed, 27)
+    local raw = packed:sub(31 + name + extra, 30 + name + extra + size)
+    assert(fs.write_private(path, "\x1f\x8b\8\0\0\0\0\0\0\3" .. raw .. string.pack("<I4I4", crc, unpacked)))
+    local whole = assert(loop.exec { argv = { "sh", "-c", 'gzip -dc < "$0"', path }, timeout_ms = 20000, max_output = 16 << 20 }).stdout
+    os.remove(path)
+    assert.equal(unpacked, #whole)
+    assert(fs.write_private(path, whole:sub(1, #whole // 5)))
+    local envelope = sampled.call { kind = "cpu", traceFilePath = path }
+    os.remove(path)
+    local samples, unnamed = envelope.summary:match("^The recording: (%d+) stack samples.* (%d+) of them have no name at their leaf")
+    assert.is_true(tonumber(unnamed) > tonumber(samples) // 2, envelope.summary)
+    assert.not_matches("None of them", envelope.summary)
+    assert.not_matches("Beside waits", envelope.summary)
+  end)
+
   it("says what its samples are, and splits them without calling any of them running", function()
     local data, envelope = sampled.capture("cpu", "stand")
     assert.same({ backend = "EventPipeSampleProfiler", kind = "StackFrequencyWithHeuristicWaits" }, data.evidence)

@@ -103,6 +103,12 @@ describe("collect_events, common", function()
     assert.is_nil(demo({ durationSeconds = 3000 }, { in_task = true }).error)
   end)
 
+  it("refuses a recording for the sweep, which would look at a live process instead", function()
+    local envelope = kit.call(collect_events, { kind = "sweep", traceFilePath = "x.nettrace" })
+    assert.same({ "InvalidArgument", "traceFilePath" }, { envelope.error.kind, envelope.error.detail })
+    assert.matches("not to sweep", envelope.error.message, 1, true)
+  end)
+
   it("has a window of 5 s for counters, 15 s for datas, 6 s for sweep, and 10 s for the others, as its schema says", function()
     local function window(kind, given)
       return assert(args.bind(collect_events.params, { kind = kind, durationSeconds = given }, kind)).args.durationSeconds
