@@ -22,7 +22,9 @@ enum { SAMPLE_LOCATIONS = 1, SAMPLE_VALUES };
 enum { MAPPING_ID = 1, MAPPING_FILE = 5, MAPPING_HAS_FUNCTIONS = 7 };
 enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
 enum { LINE_FUNCTION = 1 };
-enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
+/* A function has no system name: pprof would take a name that is equal to it for one of C++ and cut what stands in <>.
+ */
+enum { FUNCTION_ID = 1, FUNCTION_NAME };
 
 /* Texts by number, in the order in which they were first asked for; 0 is "". */
 enum { S_EMPTY, S_SAMPLES, S_COUNT, S_WEIGHT, S_UNIT, S_FIXED };
@@ -114,7 +116,7 @@ static bool places(const profile *p, buf *b)
     for (uint32_t i = 1, n = profile_frames(p); ok && i < n; i++) {
         buf_reset(&m);
         ok = number(&m, FUNCTION_ID, i) && number(&m, FUNCTION_NAME, S_FIXED + n_modules + i - 1) &&
-             number(&m, FUNCTION_SYSTEM_NAME, S_FIXED + n_modules + i - 1) && message(b, P_FUNCTION, &m);
+             message(b, P_FUNCTION, &m);
     }
     buf_fini(&m);
     buf_fini(&line);

@@ -195,6 +195,8 @@ static char *decoded(const buf *gz)
                 if (pass == 0) {
                     if (inner >> 3 == 1) id = v;
                     if (inner >> 3 == 2) name_of[id] = v;
+                    assert_int_not_equal(inner >> 3,
+                                         3); /* a system name: pprof would cut "<WorkAsync>" from the name */
                     continue;
                 }
                 for (const uint8_t *stop = p + v; p < stop;) {
