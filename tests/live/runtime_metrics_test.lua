@@ -99,14 +99,19 @@ end
 local function beside_meters(skip)
   during.each_runtime({ "net10.0", "net9.0" }, skip, function(runtime)
     local target <close> = h.target(runtime, "counters")
+    local over = false
     local data, other = table.unpack(h.together {
       function()
-        h.loop.sleep_ms(1500)
+        h.wait_for("the other's session", h.START_MS, function() return over or during.sessions(target) > 0 end)
+        h.loop.sleep_ms(500)
+        if over then h.too_slow() end
         return data_of(h.call("collect_events", { kind = KIND, processId = target.pid, durationSeconds = SECONDS }))
       end,
       function()
-        return h.call("collect_events", { kind = "counters", processId = target.pid, durationSeconds = 8, providers = {},
-          meters = { "Lunette.Test" }, depth = "Detail" }).data.counters
+        local envelope = h.call("collect_events", { kind = "counters", processId = target.pid, durationSeconds = 8, providers = {},
+          meters = { "Lunette.Test" }, depth = "Detail" })
+        over = true
+        return envelope.data.counters
       end,
     })
     h.ok(data.intervals >= 2, runtime .. ": intervals beside another client: " .. data.intervals)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Scripts that misbehave: endless loops, swallowed errors, coroutines, too much memory. Each must end with an error
  * that names its place, and none may keep the others waiting. */
+#include <string.h>
+#include <unistd.h>
+
 #include "host_check.h"
 
 #define TIMER_MS 3
@@ -115,6 +118,44 @@ static void an_unlimited_task_may_run_long(void **state)
     fixture_close(&f);
 }
 
+static int nap(lua_State *L)
+{
+    (void)L;
+    usleep(150000);
+    return 0;
+}
+
+/* What is written to standard error while two steps run, both longer than the hard limit: one stands, one works. */
+static void the_log_names_the_step_that_worked_for_long(void **state)
+{
+    fixture f;
+    (void)state;
+    fixture_open(&f, &(host_cfg){.budget_ms = -1, .hard_ms = 50});
+    lua_pushcfunction(host_state(f.h), nap);
+    lua_setglobal(host_state(f.h), "nap");
+    char text[4096] = "";
+    int ends[2], saved = dup(STDERR_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+#ifdef __SANITIZE_THREAD__ /* without a timer nobody knows what stood */
+    outcome stood = {.ok = true};
+#else
+    outcome stood = script_run(&f, "nap() return 'ok'");
+#endif
+    outcome worked = script_run(&f, "local s = {1, 2} table.sort(s, function(a, b) local t0 = loop.cpu_ms() "
+                                    "while loop.cpu_ms() - t0 < 150 do end return a < b end) return 'ok'");
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(ends[1]);
+    assert_true(read(ends[0], text, sizeof text - 1) >= 0);
+    close(ends[0]);
+    assert_true(stood.ok && worked.ok);
+    const char *line = strstr(text, "one step of a script held the loop");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "one step of a script held the loop"));
+    fixture_close(&f);
+}
+
 static void the_memory_cap_is_an_error_and_the_host_goes_on(void **state)
 {
     fixture f;
@@ -181,6 +222,7 @@ int main(void)
         BUDGET_TEST(code_that_cannot_be_suspended_has_a_hard_limit),
         BUDGET_TEST(an_honest_task_keeps_its_results_through_preemption),
         cmocka_unit_test(an_unlimited_task_may_run_long),
+        cmocka_unit_test(the_log_names_the_step_that_worked_for_long),
         cmocka_unit_test(the_memory_cap_is_an_error_and_the_host_goes_on),
         BUDGET_TEST(usage_is_counted_for_the_task),
     };
