@@ -463,7 +463,9 @@ int http_req_write(http_req *r, slice data, err *e)
 {
     if (!r->streaming || r->ended) return err_set(e, ERR_CONFLICT, "this stream is not open");
     if (r->closed || !r->s) return err_set(e, ERR_CANCELLED, "the client is gone");
-    if (!buf_slice(&r->out, data)) {
+    const size_t unread = r->out.n - r->out_off;
+    r->out.max = r->out.n + data.n; /* one message is taken whatever its size: an answer may be larger than the limit */
+    if (unread > HTTP_STREAM_BACKLOG_MAX || !buf_slice(&r->out, data)) {
         req_client_gone(r);
         return err_set(e, ERR_LIMIT, "the client left more than %zu bytes of its stream unread; the stream is closed",
                        HTTP_STREAM_BACKLOG_MAX);

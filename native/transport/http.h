@@ -11,13 +11,12 @@ typedef struct http_server http_server;
 typedef struct http_req http_req;
 
 #define HTTP_BODY_MAX_DEFAULT ((size_t)4 << 20) /* a larger body is answered 413 */
-#define HTTP_STREAM_BACKLOG_MAX                                                                                        \
-    ((size_t)8 << 20) /* bytes a slow reader may leave unread before its stream is closed                              \
-                       */
-#define HTTP_CONNECTIONS_MAX 1024u
-#define HTTP_IDLE_SECONDS    120u /* a connection without progress is closed; one that waits for its answer is not */
-#define HTTP_FIRST_SECONDS   15u  /* a new connection must have sent its first request's headers by then */
-#define HTTP_HEADERS_MAX     100
+/* Bytes that a slow reader may leave unread: a message behind as many closes its stream. One message may be larger. */
+#define HTTP_STREAM_BACKLOG_MAX ((size_t)8 << 20)
+#define HTTP_CONNECTIONS_MAX    1024u
+#define HTTP_IDLE_SECONDS       120u /* a connection without progress is closed; one that waits for its answer is not */
+#define HTTP_FIRST_SECONDS      15u  /* a new connection must have sent its first request's headers by then */
+#define HTTP_HEADERS_MAX        100
 
 typedef struct http_cfg {
     const char *address;  /* numeric IPv4 or IPv6; NULL: 127.0.0.1 */

@@ -348,6 +348,26 @@ static void an_end_that_comes_with_the_data_is_noticed(void **state)
     }
 }
 
+/* An answer may be larger than what may be left unread, with something before it that is not read yet either. */
+static void a_large_message_reaches_its_reader(void **state)
+{
+    fixture *f = *state;
+    const size_t large = 3 * HTTP_STREAM_BACKLOG_MAX;
+    uint8_t *message = calloc(1, large);
+    assert_non_null(message);
+    memset(message, 'x', large);
+    err e = {0};
+    int fd = dial(f);
+    f->mode = STREAM;
+    say(fd, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    turn_until(f, &f->requests, 1);
+    assert_int_equal(http_req_write(f->req, slice_str("first"), &e), 0);
+    assert_int_equal(http_req_write(f->req, slice_of(message, large), &e), 0);
+    assert_int_equal(http_req_write(f->req, slice_str("last"), &e), -ERR_LIMIT);
+    free(message);
+    close(fd);
+}
+
 static void a_reader_that_does_not_read_is_cut_off(void **state)
 {
     fixture *f = *state;
@@ -470,6 +490,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_stream_goes_out_write_by_write, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_that_goes_away_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(an_end_that_comes_with_the_data_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_message_reaches_its_reader, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_that_does_not_read_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_connection_that_asks_nothing_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(the_server_ends_with_streams_open, setup, teardown),
