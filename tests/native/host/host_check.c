@@ -66,13 +66,13 @@ task *script_start(fixture *f, const char *source, outcome *o)
 static void on_too_long(void *arg)
 {
     (void)arg;
-    fail_msg("the script did not end within 20 s");
+    fail_msg("the script did not end within 90 s");
 }
 
 void script_finish(fixture *f, outcome *o)
 {
     err e = {0};
-    loop_timer *watchdog = loop_timer_at(f->l, deadline_in_ms(20000), on_too_long, NULL);
+    loop_timer *watchdog = loop_timer_at(f->l, deadline_in_ms(90000), on_too_long, NULL);
     o->l = f->l;
     while (!o->ended)
         assert_int_equal(loop_run(f->l, &e), 0);

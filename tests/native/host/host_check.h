@@ -25,7 +25,7 @@ void fixture_close(fixture *f);
 
 /* Starts a script as a task. o must live until the task has ended. */
 task *script_start(fixture *f, const char *source, outcome *o);
-/* Runs the loop until o has ended; fails after 20 s. */
+/* Runs the loop until o has ended; fails after 90 s, of which a busy machine needs some 20. */
 void script_finish(fixture *f, outcome *o);
 /* Both. */
 outcome script_run(fixture *f, const char *source);
