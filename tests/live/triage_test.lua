@@ -71,7 +71,9 @@ local function trend(mode, expected)
     local signal = h.find(envelope.signals, { signal = "counters.trend" })
     if not expected then return h.eq(nil, signal, "no trend while nothing happens") end
     if too_few_readings(envelope.data.counters) then h.too_slow() end
-    h.ok(h.find(h.ok(signal, "a trend").buckets, { key = expected }), "a bucket " .. expected .. ": " .. h.json.encode(signal))
+    local found -- at most five buckets: all that begins at nothing moves as much
+    for _, key in ipairs(expected) do found = found or h.find(h.ok(signal, "a trend").buckets, { key = "System.Runtime/" .. key }) end
+    h.ok(found and found.magnitude > 0.5, "a bucket of the heap that grew: " .. h.json.encode(signal))
   end
 end
 
@@ -160,6 +162,6 @@ for _, runtime in ipairs(RUNTIMES) do
   cases[#cases + 1] = { "slow requests that wait on " .. runtime, waiting(runtime) }
 end
 cases[#cases + 1] = { "no trend in an idle process", trend("idle") }
-cases[#cases + 1] = { "the trend of a process that begins to leak", trend("leak", "System.Runtime/gc-heap-size") }
+cases[#cases + 1] = { "the trend of a process that begins to leak", trend("leak", { "gc-heap-size", "gc-committed" }) }
 cases[#cases + 1] = { "one core of several busy", one_core, alone = true }
 return cases
