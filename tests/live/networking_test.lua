@@ -89,6 +89,7 @@ local function known_requests(skip)
       h.wait_for("both sessions", h.START_MS, function() return begun or during.sessions(target) >= before + 2 end)
       if begun then return h.wait_for("the work", h.START_MS, function() return did end) end
       begun = true
+      h.loop.sleep_ms(500) -- the thread of a session is there a moment before all of its events are on
       local done = during.go(target)
       h.loop.sleep_ms(INTERVALS_MS)
       did = done
