@@ -262,3 +262,26 @@ bool uw__code_after_call(const uw_memory *code, uint64_t address)
     if (p[6] == 0xff && (p[7] & 0xf8) == 0x10) return true;         /* call [reg] */
     return p[2] == 0xff && ((p[3] & 0xf8) == 0x90 || p[3] == 0x15); /* call [reg + 32], call [rip + 32] */
 }
+
+bool uw__code_patchpoint(const uw_memory *code, uint64_t address)
+{
+    uint8_t p[24]; /* behind it lies address */
+    if (!code || !code->read || address < sizeof p || !code->read(code->arg, address - sizeof p, p, sizeof p))
+        return false;
+    int at = sizeof p;
+    if (p[at - 5] == 0xe8) /* call rel32 */
+        at -= 5;
+    else if (p[at - 6] == 0xff && p[at - 5] == 0x15) /* call [rip + 32] */
+        at -= 6;
+    else
+        return false;
+    if (p[at - 5] == 0xbe) /* mov esi, 32 */
+        at -= 5;
+    else if ((p[at - 2] == 0x33 || p[at - 2] == 0x31) && p[at - 1] == 0xf6) /* xor esi, esi */
+        at -= 2;
+    else
+        return false;
+    bool is_near = p[at - 4] == 0x48 && p[at - 3] == 0x8d && p[at - 2] == 0x7d; /* lea rdi, [rbp + 8] */
+    bool is_far = p[at - 7] == 0x48 && p[at - 6] == 0x8d && p[at - 5] == 0xbd;  /* lea rdi, [rbp + 32] */
+    return is_near || is_far;
+}

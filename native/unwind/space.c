@@ -70,6 +70,7 @@ void uw_space_free(uw_space *s)
     free(s->maps);
     free(s->pages);
     free(s->methods);
+    free(s->patches);
     map64_fini(&s->by_name);
     free(s);
 }

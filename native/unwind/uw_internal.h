@@ -153,6 +153,9 @@ typedef struct uw__layout {
 bool uw__code_layout(const uw_memory *code, uint64_t start, uw__layout *out);
 /* Does a call end right before this address? */
 bool uw__code_after_call(const uw_memory *code, uint64_t address);
+/* The call before it asks the runtime, in a loop of a method's first body, whether to go on in a better one:
+ * JIT_Patchpoint(&counter, IL offset), docs/design/features/OnStackReplacement.md. */
+bool uw__code_patchpoint(const uw_memory *code, uint64_t address);
 
 static inline bool uw__read64(const uw_memory *m, uint64_t at, uint64_t *out)
 {

@@ -54,6 +54,7 @@ struct uw_space {
     void *code_arg;
     uw__recent recent[UW__RECENT];
     uw__method *methods; /* UW__METHODS; NULL until the first */
+    uint64_t *patches;   /* UW__METHODS return addresses, shifted; the low bit: behind the call of a patchpoint */
     uw_stats stats;
 };
 

@@ -3,6 +3,7 @@
 #include "unwind/uw_space.h"
 
 #define STACK_SPAN_MAX ((uint64_t)64 << 20) /* a frame is not larger */
+#define TAKEN_OVER_MAX (UINT64_C(64) << 10) /* bytes of a method's first frame */
 #define BIT(r)         (1u << (r))
 /* What a callee has to give back as it was. */
 #define KEPT (BIT(UW_RBX) | BIT(UW_RBP) | BIT(UW_R12) | BIT(UW_R13) | BIT(UW_R14) | BIT(UW_R15))
@@ -189,6 +190,27 @@ static bool by_epilogue(uw_space *s, uw_regs *regs, const uw_memory *m)
     return true;
 }
 
+static bool is_patchpoint(uw_space *s, uint64_t ra)
+{
+    if (!s->patches) s->patches = mem_calloc(UW__METHODS, sizeof *s->patches);
+    if (!s->patches) return false;
+    uint64_t *had = &s->patches[hash_u64(ra) % UW__METHODS];
+    if (*had >> 1 != ra) *had = ra << 1 | uw__code_patchpoint(&s->code, ra);
+    return *had & 1;
+}
+
+/* A body that took a method over while it ran lies above the frame of the first one, and has saved the frame pointer of
+ * that one's caller. What it returns to is where the first one would have gone on, which it never does: the caller is
+ * told by the first one's frame, the next that has the same frame pointer saved, before a return address. */
+static uint64_t frame_taken_over(uw_space *s, const uw_memory *m, uint64_t from, uint64_t saved)
+{
+    uint64_t to = saved > from && saved - from < TAKEN_OVER_MAX ? saved : from + TAKEN_OVER_MAX, v, ra;
+    for (uint64_t at = from; at < to && uw__read64(m, at, &v); at += 8)
+        if (v == saved && uw__read64(m, at + 8, &ra) && is_code(s, ra - 1) && uw__code_after_call(&s->code, ra))
+            return at;
+    return 0;
+}
+
 static bool by_frame_pointer(uw_space *s, uw_regs *regs, const uw_memory *m, uw_end *end)
 {
     uint64_t fp = regs->r[UW_RBP], sp = regs->r[UW_RSP], next, ra;
@@ -196,6 +218,10 @@ static bool by_frame_pointer(uw_space *s, uw_regs *regs, const uw_memory *m, uw_
     if (!uw__read64(m, fp, &next) || !uw__read64(m, fp + 8, &ra)) return stop(end, UW_END_MEMORY);
     if (ra == 0) return stop(end, UW_END_ROOT);
     if (!is_code(s, ra - 1)) return stop(end, UW_END_NO_INFO);
+    if (is_patchpoint(s, ra)) {
+        uint64_t first = frame_taken_over(s, m, fp + 16, next);
+        if (first && uw__read64(m, first + 8, &ra)) fp = first;
+    }
     regs->r[UW_RBP] = next;
     returned(regs, ra, fp + 16, BIT(UW_RBP));
     return true;

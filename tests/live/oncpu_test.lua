@@ -291,6 +291,26 @@ local function beside_perf(skip)
   h.ok(compared >= 4, ("functions that both name: %d of %d samples"):format(compared, data.totalSamples))
 end
 
+-- Every loop goes on in a better body after a moment.
+local TAKEN_OVER <const> = { DOTNET_OSR_HitLimit = "1", DOTNET_TC_OnStackReplacement_InitialCounter = "1" }
+
+--- A method that another body took over while it ran still has its caller, and is there once.
+local function taken_over(runtime)
+  return function(skip)
+    need(skip, runtime)
+    local target <close> = h.target(runtime, "cpu", nil, { environment = TAKEN_OVER })
+    local server <close> = h.server()
+    h.loop.sleep_ms(WARM_MS)
+    local envelope = sample(server, target)
+    data_of(envelope)
+    local view = ask(server, envelope, "caller-callee", { rootMethodFilter = "Lunette.Target.Hot.Turn" })
+    h.ok(view.focus.inclusiveSamples > 100, "samples of the loop: " .. view.focus.inclusiveSamples)
+    local most = view.callers[1]
+    h.ok(most.method:find("Lunette.Target.Threads+<>c__DisplayClass", 1, true), "who called it: " .. h.json.encode(view.callers))
+    h.ok(most.inclusiveSamples >= 0.97 * view.focus.inclusiveSamples, "in all of its stacks: " .. h.json.encode(view.callers))
+  end
+end
+
 local cases = {}
 for _, runtime in ipairs { "net10.0", "net9.0", "net8.0", "aot" } do
   cases[#cases + 1] = { "hot methods of known share, " .. runtime, shares(runtime), alone = true }
@@ -298,6 +318,9 @@ end
 table.move({
   { "threads that start later, a process that ends", later_threads }, { "nothing runs", nothing_runs },
   { "a client that goes away", cancelled }, { "without a diagnostics socket", without_socket },
+  { "loops that go on in another body, net10.0", taken_over("net10.0") },
+  { "loops that go on in another body, net9.0", taken_over("net9.0") },
+  { "loops that go on in another body, net8.0", taken_over("net8.0") },
   { "beside perf record", beside_perf, alone = true },
-}, 1, 5, #cases + 1, cases)
+}, 1, 8, #cases + 1, cases)
 return cases

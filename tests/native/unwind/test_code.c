@@ -115,12 +115,38 @@ static void a_call_is_seen_before_its_return_address(void **state)
     assert_false(uw__code_after_call(&m, 4));
 }
 
+static bool asks(const char *before, size_t n)
+{
+    uint8_t code[64];
+    memset(code, 0x90, sizeof code);
+    memcpy(code + sizeof code - n, before, n);
+    bytes b = {code, sizeof code};
+    uw_memory m = {read_code, &b};
+    return uw__code_patchpoint(&m, START + sizeof code);
+}
+#define ASKS(s) asks(s, sizeof(s) - 1)
+
+static void a_loop_that_may_go_on_elsewhere_is_known_by_its_call(void **state)
+{
+    (void)state;
+    assert_true(ASKS("\x48\x8d\x7d\x90\xbe\x55\0\0\0\xe8\1\2\3\4"));
+    assert_true(ASKS("\x48\x8d\xbd\x70\xff\xff\xff\xbe\x55\0\0\0\xff\x15\1\2\3\4"));
+    assert_true(ASKS("\x48\x8d\x7d\x90\x33\xf6\xe8\1\2\3\4"));
+    assert_false(ASKS("\x48\x8d\x7c\x24\xbe\x55\0\0\0\xe8\1\2\3\4"));         /* lea rdi, [rsp + ..] */
+    assert_false(ASKS("\x48\x8d\x7d\x90\xba\x55\0\0\0\xe8\1\2\3\4"));         /* mov edx */
+    assert_false(ASKS("\x48\x8d\x7d\x90\xbe\x55\0\0\0\x90\x90\x90\xff\xd0")); /* no such call */
+    bytes b = {frameless, sizeof frameless};
+    uw_memory m = {read_code, &b};
+    assert_false(uw__code_patchpoint(&m, START + 13)); /* less than that can be read */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_return_address_is_found_at_each_instruction),
         cmocka_unit_test(a_prologue_tells_whether_there_is_a_frame),
         cmocka_unit_test(a_call_is_seen_before_its_return_address),
+        cmocka_unit_test(a_loop_that_may_go_on_elsewhere_is_known_by_its_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
