@@ -70,7 +70,8 @@ function Capture:finish(builder) end
 
 function Capture:close() end
 
---- before: spans that had begun before the window and ended in it, which are among the censored; standing: threads that waited for all of
+--- before: spans that had begun before the window and ended in it, which are among the censored; unwoken: spans within the window whose
+--- wake-up was not seen; standing: threads that waited for all of
 --- it; syscalls_traced: the names of system calls are from raw_syscalls:sys_enter.
 ---@return table
 function Result:info() end

@@ -20,6 +20,7 @@ local wire = lazy("samplers.offcpu_wire")
 
 local SUMMARY_ROWS <const>, TOP <const> = 3, 25
 local MAX_MODULES <const> = 512
+local UNWOKEN <const> = 0.01 -- of the waits, from which on it is said
 local IDENTITY_ROWS <const> = 100 -- stacks whose managed frames name their modules' versions
 
 local ORDER <const> = { __order = {
@@ -87,6 +88,10 @@ local function window_notes(info, notes)
   if not info.wakers_of_others then
     notes[#notes + 1] = "WakersOfOthers: the kernel did not take all threads into its filter, so of some only wake-ups by threads of this "
       .. "process are told."
+  end
+  if info.unwoken > UNWOKEN * info.spans then
+    notes[#notes + 1] = ("WakersUnseen: of %d of %d waits the kernel did not tell who ended them, as some kernels fail to for timers on an "
+      .. "idle processor; they have no waker, and no delay until they ran."):format(info.unwoken, info.spans)
   end
   if info.before > 0 then
     notes[#notes + 1] = ("OpenAtStart: %d waits had begun before the window and ended within it; their time counts from its start, and is "

@@ -196,6 +196,7 @@ static void set_totals(lua_State *L, const oc_totals *t)
     host_set_int(L, "censored_micros", US(t->censored_ns));
     host_set_int(L, "delay_micros", US(t->delay_ns));
     host_set_count(L, "before", t->before);
+    host_set_count(L, "unwoken", t->unwoken);
     host_set_count(L, "unpaired", t->unpaired);
     host_set_count(L, "threads_dropped", t->threads_dropped);
     host_set_count(L, "places_dropped", t->places_dropped);

@@ -264,6 +264,7 @@ static void close_span(oc *o, size_t i, int64_t time, bool cut)
         o->totals.censored_ns += ns;
     }
     if (!cut && s->before) o->totals.before++;
+    if (!cut && !s->before && !s->woken) o->totals.unwoken++;
     if (!cut && delay > 0) {
         to->delay_ns += delay;
         o->totals.delay_ns += delay;

@@ -83,7 +83,8 @@ typedef struct oc_thread {
 
 typedef struct oc_totals {
     uint64_t switches, preempted, spans, censored;
-    uint64_t before; /* of the censored: those that began before the window and ended in it */
+    uint64_t before;  /* of the censored: those that began before the window and ended in it */
+    uint64_t unwoken; /* spans that ended in the window, whose wake-up was not seen */
     int64_t off_ns, censored_ns, preempted_ns, delay_ns;
     uint64_t unpaired; /* threads that came back and were not seen to leave: before the window, or lost */
     uint64_t threads_dropped, places_dropped, wakes_dropped; /* events that found no room in their table */

@@ -91,7 +91,7 @@ function M.during(server, target, arguments)
     function()
       h.wait_for("events of perf", h.START_MS, function() return ended or h.usage(server.pid).fds >= before + M.EVENTS end)
       if ended then return true end -- an error, most likely
-      h.loop.sleep_ms(M.SETTLE_MS)
+      h.loop.sleep_ms(M.SETTLE_MS * h.slowness())
       began_ms = h.loop.unix_ms()
       did = M.numbers_of(target:command("go", "^DONE"))
       done_ms = h.loop.unix_ms()
@@ -153,7 +153,8 @@ local function open_at_start(rows, data, runtime)
       micros, censored = micros + (row.censoredMicros or 0), censored + (row.censoredSpans or 0)
     end
   end
-  h.ok(censored >= 1 and micros > 0, ("the main thread read its input when the window began: %d, %d us"):format(censored, micros))
+  if censored == 0 then h.too_slow() end -- it went on before its stack could be read
+  h.ok(micros > 0, ("the main thread read its input when the window began: %d, %d us"):format(censored, micros))
   h.ok(table.concat(data.notes, "\n"):find("OpenAtStart: %d+ waits"), "it is said")
 end
 
@@ -168,7 +169,9 @@ function M.check_waits(server, envelope, did, n, runtime, is_hidden)
   M.close_to(did.sleeps_slept_us, micros, n, "sleeps")
   h.ok(count >= did.sleeps_sleeps and count <= n + 2, "sleeps: " .. count)
   h.ok(M.managed(row, runtime, "ManagedSleeps"), "below managed code: " .. h.json.encode(row.stack))
-  h.eq("interrupt", row.wakers[1].kind, "a timer wakes it")
+  local unseen = tonumber(table.concat(data.notes, "\n"):match("WakersUnseen: of (%d+) of"))
+  local untold = { { kind = unseen and unseen >= row.occurrenceCount and "interrupt" or "nobody" } } -- a timer's, on an idle processor
+  h.eq("interrupt", (row.wakers or untold)[1].kind, "a timer wakes it: " .. h.json.encode(data.notes))
   for name, call in pairs { futexes = "futex", polls = "poll", epolls = "epoll_wait" } do
     micros, count, row = M.sum(rows, "known_" .. name, call)
     M.close_to(did[name .. "_waited_us"], micros, n, name)

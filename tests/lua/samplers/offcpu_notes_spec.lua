@@ -7,7 +7,7 @@ local function info(changes)
     elapsed_ms = 1000, micros = 0, threads = 0, switches = 1, censored = 0, censored_micros = 0, preempted = 0, preempted_micros = 0,
     delay_micros = 0, lost = 0, places_dropped = 0, stacks_dropped = 0, threads_dropped = 0, calls_dropped = 0, threads_missing = 0,
     stacks_cut = 0, stacks_lost = 0, walked = 0, kernel_names = true, unnamed = 0, wakers_of_others = true, standing = 0, before = 0,
-    records = 0, syscalls_traced = false,
+    records = 0, syscalls_traced = false, spans = 0, unwoken = 0,
     sync = { spans = 0, censored = 0, locks = 0, micros = 0, censored_micros = 0, locks_micros = 0 },
   }
   for name, value in pairs(changes) do given[name] = value end
@@ -54,6 +54,11 @@ describe("off_cpu", function()
     local notes = run { before = 3, standing = 2 }
     assert.matches("OpenAtStart: 3 waits had begun before the window", notes)
     assert.matches("Standing: 2 threads", notes)
+  end)
+
+  it("counts the waits of which nobody knows who ended them, if they are not just a few", function()
+    assert.equal("", run { spans = 200, unwoken = 2 })
+    assert.matches("WakersUnseen: of 3 of 200 waits", run { spans = 200, unwoken = 3 })
   end)
 
   it("says by what system calls are named where the kernel hides its names", function()

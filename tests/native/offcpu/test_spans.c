@@ -101,6 +101,7 @@ static void who_waits_at_the_beginning_is_censored_however_it_ends(void **state)
     assert_true(lost->sum.n == 1 && lost->sum.ns == 1 * MS && lost->sum.censored == 1);
     const oc_totals *t = oc_totals_of(o);
     assert_true(t->spans == 4 && t->censored == 3 && t->before == 2 && t->unpaired == 0);
+    assert_int_equal(t->unwoken, 1);
     assert_true(t->censored_ns == 5 * MS + 10 * MS + 1 * MS && t->delay_ns == 1 * MS && t->preempted == 1);
     oc_free(o);
 }
