@@ -272,6 +272,10 @@ local function beside_perf(skip)
   if not version or version.code ~= 0 then skip("no perf program") end
   local target <close> = h.target("aot", "cpu")
   local server <close> = h.server()
+  -- perf attaches to the threads that are there: the pool's must be, which the asynchronous work starts
+  h.wait_for("asynchronous work", h.START_MS, function()
+    return tonumber(target:command("shares", "^SHARES %d+ "):match(" async=(%d+)")) > 0
+  end)
   local file, seen = perf_around(target, function()
     local call = h.loop.spawn(function() return sample(server, target, { durationSeconds = 4, topN = 100 }) end)
     local had, from_ms, to_ms = had_while_sampled(server, target, call)
