@@ -227,21 +227,26 @@ function Target:kill()
   end
 end
 
---- Lines of /proc/net/unix that are connections to a runtime's diagnostics socket: its open sessions and requests under way.
-function M.connections(pid)
-  local n = 0
+-- Connections to a runtime's diagnostics socket by their state in /proc/net/unix.
+local function connections_by_state(pid)
+  local by = {}
   for line in read("/proc/net/unix"):gmatch("[^\n]+") do
-    -- Num RefCount Protocol Flags Type St Inode Path; St 03 is connected. The accepted end carries the path.
+    -- Num RefCount Protocol Flags Type St Inode Path. The accepted end carries the path.
     local state, path = line:match("^%S+ %S+ %S+ %S+ %S+ (%S+)%s+%d+%s+(%S+)")
-    if state == "03" and path and path:find("dotnet-diagnostic-" .. pid .. "-", 1, true) then n = n + 1 end
+    if path and path:find("dotnet-diagnostic-" .. pid .. "-", 1, true) then by[state] = (by[state] or 0) + 1 end
   end
-  return n
+  return by
 end
 
---- Waits until no connection to the target's diagnostics socket is left; an error when one stays.
+--- Connections that the runtime has accepted: its open sessions and requests under way.
+function M.connections(pid) return connections_by_state(pid)["03"] or 0 end
+
+--- Waits until no connection to the target's diagnostics socket is left, accepted or not (a session may be opened on one that waits, long
+--- after its client has left); an error when one stays.
 function M.no_session(target, timeout_ms)
   M.wait_for("the end of all sessions on process " .. target.pid, timeout_ms or M.START_MS, function()
-    return M.connections(target.pid) == 0
+    local by = connections_by_state(target.pid)
+    return not by["02"] and not by["03"]
   end)
 end
 

@@ -15,11 +15,12 @@ const GAP_MS = 10000;
 const checker = new Checker(REVISION);
 const report = (line) => console.log(`window: ${line}`);
 
-/** Connections to the runtime's diagnostics socket: its open sessions and requests under way. */
+/** Connections to the runtime's diagnostics socket: its open sessions and requests under way (state 03), and those that it has not accepted
+ * yet (02): a session may be opened on one of them, long after its client has left. */
 function sessionsIn(pid) {
   return readFileSync('/proc/net/unix', 'utf8').split('\n').filter((line) => {
     const [, , , , , state, , path] = line.trim().split(/\s+/);
-    return state === '03' && path?.includes(`dotnet-diagnostic-${pid}-`);
+    return (state === '02' || state === '03') && path?.includes(`dotnet-diagnostic-${pid}-`);
   }).length;
 }
 
