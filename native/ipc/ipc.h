@@ -291,7 +291,9 @@ typedef struct ipc_session_cfg {
 int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t deadline_ns, const ipc_cancel *c,
                      ipc_session **out, err *e);
 /* Asks for the end: StopTracing on a second connection while the stream is drained. At the deadline the stream is
- * closed and the end says so. Returns at once; a later call can only bring the deadline nearer. Any thread. */
+ * closed and the end says so. Returns at once; a later call can only bring the deadline nearer. Any thread. A session
+ * with meters (System.Diagnostics.Metrics) is not stopped around its first collection, from 1 s before to 0.7 s after
+ * it, as far as the deadline leaves a second: the runtime could lock itself up. */
 void ipc_session_stop(ipc_session *s, int64_t deadline_ns);
 /* As stop with IPC_ABORT_MS, and nothing more goes to on_bytes. Long enough for a busy target to end several sessions,
  * which it does one after another, a tenth of a second each: one whose stream is closed before ends itself on a thread

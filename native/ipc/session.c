@@ -19,6 +19,17 @@
 #define STOP_ANSWER_MS 250 /* for the answer that follows the end of the stream */
 #define STOP_GRACE_MS  500 /* for the stream to end when StopTracing could not be sent */
 
+/* The end of a session with System.Diagnostics.Metrics joins the runtime's collection thread with the lock of all event
+ * sources held. In a process that has not used a task yet, that thread's first collection makes an event source, which
+ * wants this lock: a stop at that moment leaves the target without diagnostics for good (seen on 9 and 10). So none
+ * is sent around the first collection, which is one interval after the start. */
+#define METER_PROVIDER   "System.Diagnostics.Metrics"
+#define METER_INTERVAL   "RefreshInterval="
+#define METER_INTERVAL_S 1.0  /* the runtime's own default */
+#define METER_BEFORE_MS  1000 /* a stop that is sent earlier has been carried out before the collection */
+#define METER_AFTER_MS   700  /* a collection that has not begun by then: the machine is busy beyond help */
+#define METER_LEFT_MS    1000 /* of the time to stop is left for the stop itself */
+
 struct ipc_session {
     ipc_endpoint ep; /* a copy of what connecting needs */
     ipc_session_cfg cfg;
@@ -28,6 +39,7 @@ struct ipc_session {
     bool filtered, unanswered;
     ipc_answer answer; /* to the start; when it is unanswered, what came of it */
     int64_t started_ns;
+    double meter_interval_s; /* 0: no meters */
 
     pthread_mutex_t lock; /* over what follows */
     pthread_cond_t ended_cond;
@@ -166,16 +178,32 @@ static bool hung_up(int fd)
     return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
 }
 
+/* When a stop may be sent; 0: now. */
+static int64_t stop_not_before(const reader *r)
+{
+    const ipc_session *s = r->s;
+    if (s->meter_interval_s <= 0) return 0;
+    int64_t first_ns = s->started_ns + (int64_t)(s->meter_interval_s * 1e9), now = mono_ns();
+    if (now < first_ns - METER_BEFORE_MS * INT64_C(1000000)) return 0;
+    int64_t until = first_ns + METER_AFTER_MS * INT64_C(1000000);
+    int64_t latest = r->deadline_ns - METER_LEFT_MS * INT64_C(1000000);
+    if (until > latest) until = latest;
+    return now < until ? until : 0;
+}
+
 static void stop_begin(reader *r, int64_t deadline_ns)
 {
     if (deadline_ns < r->deadline_ns) r->deadline_ns = deadline_ns;
+    if (r->stopping && r->retry_ns) r->retry_ns = stop_not_before(r) ? stop_not_before(r) : mono_ns();
     if (r->stopping || r->eof) return;
     r->stopping = true;
     err e = {0};
     if (hung_up(r->s->stream)) return;
-    if (ipc_msg_stop(&r->stop_msg, r->s->id, &e) < 0)
+    int rc = ipc_msg_stop(&r->stop_msg, r->s->id, &e);
+    r->retry_ns = rc < 0 ? 0 : stop_not_before(r);
+    if (rc < 0)
         stop_failed(r, &e);
-    else
+    else if (r->retry_ns == 0)
         stop_connect(r);
 }
 
@@ -357,6 +385,17 @@ static bool has_filter(const ipc_collect_cfg *cfg)
     return false;
 }
 
+static double meter_interval_s(const ipc_collect_cfg *cfg)
+{
+    for (size_t i = 0; i < cfg->n_providers; i++) {
+        if (strcmp(cfg->providers[i].name, METER_PROVIDER) != 0) continue;
+        const char *args = cfg->providers[i].args, *p = args ? strstr(args, METER_INTERVAL) : NULL;
+        double asked = p ? strtod(p + strlen(METER_INTERVAL), NULL) : 0;
+        return asked > 0 && asked < 86400 ? asked : METER_INTERVAL_S;
+    }
+    return 0;
+}
+
 static int take_id(ipc_session *s, err *e)
 {
     cursor p = cursor_of(s->answer.payload, IPC_HEADER_SIZE);
@@ -428,6 +467,7 @@ static void *given_up_main(void *arg)
     ipc_session *s = arg;
     if (ipc__recv_rest(s->stream, &s->answer, deadline_in_ms(IPC_LATE_MS), NULL, NULL) == 0 && s->answer.ok &&
         take_id(s, NULL) == 0) {
+        s->started_ns = mono_ns();
         ipc_session_abort(s);
         return session_main(s);
     }
@@ -477,6 +517,7 @@ int ipc_session_open(const ipc_endpoint *ep, const ipc_session_cfg *cfg, int64_t
     s->stream = -1;
     s->refs = 1;
     s->deadline_ns = DEADLINE_NEVER;
+    s->meter_interval_s = meter_interval_s(&cfg->collect);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = s->wake < 0 ? err_sys(e, ERR_IO, errno, "cannot make an eventfd") : endpoint_copy(ep, &s->ep, e);
     if (rc == 0) rc = collect(s, &cfg->collect, deadline_ns, c, e);

@@ -186,6 +186,30 @@ local function target_exits(skip)
   end)
 end
 
+--- The runtime's collection thread makes its first event source when it collects for the first time; a session that ends at this moment
+--- would lock up the runtime's diagnostics. The end is given up on at several moments around it, and then the target still answers.
+local function given_up_at_the_first_collection(skip)
+  during.each_runtime({ "net10.0" }, skip, function(runtime)
+    local server <close> = h.server()
+    local rounds = {}
+    for i = 1, 6 do
+      rounds[i] = function()
+        local target <close> = h.target(runtime, "idle")
+        local call = h.loop.spawn(function()
+          return server:call("collect_events", { kind = KIND, processId = target.pid, durationSeconds = 60 })
+        end)
+        h.wait_for("the session", h.START_MS, function() return h.connections(target.pid) >= 1 end)
+        h.loop.sleep_ms(1000 + i * 12)
+        call:cancel("the client goes away")
+        h.no_session(target)
+        local info = h.ok(server:call("inspect_process", { view = "info", processId = target.pid }))
+        h.ok(not info.error, "the target answers: " .. h.json.encode(info.error or {}))
+      end
+    end
+    h.together(rounds)
+  end)
+end
+
 return {
   { "known allocations are what the intervals add up to, on all runtimes", known_allocations },
   { "the same sizes as the runtime's counters", same_as_counters },
@@ -194,4 +218,5 @@ return {
   { "a short window", short_window },
   { "a runtime that tells nothing", silent_runtime },
   { "the target exits in the window", target_exits },
+  { "given up at the first collection", given_up_at_the_first_collection },
 }

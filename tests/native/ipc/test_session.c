@@ -79,11 +79,10 @@ static void wait_pauses(sink *k, int n)
         pthread_cond_wait(&k->some, &k->lock);
     pthread_mutex_unlock(&k->lock);
 }
-static int open_session(const fake *f, sink *k, const ipc_filter *filter, ipc_session **out, err *e)
+static int open_provider(const fake *f, sink *k, const ipc_provider *p, ipc_session **out, err *e)
 {
     ipc_endpoint ep = fake_endpoint(f);
-    ipc_provider p = {.name = "P", .level = 4, .filter = filter};
-    ipc_session_cfg cfg = {.collect = {.providers = &p, .n_providers = 1, .buffer_mb = 1, .format = 1},
+    ipc_session_cfg cfg = {.collect = {.providers = p, .n_providers = 1, .buffer_mb = 1, .format = 1},
                            .on_bytes = on_bytes,
                            .on_pause = on_pause,
                            .on_end = on_end,
@@ -91,6 +90,12 @@ static int open_session(const fake *f, sink *k, const ipc_filter *filter, ipc_se
     int rc = ipc_session_open(&ep, &cfg, deadline_in_ms(5000), NULL, out, e);
     ipc_endpoint_fini(&ep); /* the session keeps what it needs */
     return rc;
+}
+
+static int open_session(const fake *f, sink *k, const ipc_filter *filter, ipc_session **out, err *e)
+{
+    ipc_provider p = {.name = "P", .level = 4, .filter = filter};
+    return open_provider(f, k, &p, out, e);
 }
 
 /* ---- a runtime in small -------------------------------------------------------------------------------------------
@@ -522,6 +527,71 @@ static void an_abort_ends_with_the_stream_or_at_its_deadline(void **state)
     assert_nothing_leaked(fds, threads);
 }
 
+/* Around the first collection of a Meter session the runtime would lock itself up. ms: from the start to the stop that
+ * is asked for, its time, and the least and the most until it is over. */
+static void a_stop_waits_for_the_first_collection_of_meters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *args;
+        int asked_ms, time_ms, least_ms, most_ms;
+    } cases[] = {
+        {"System.Diagnostics.Metrics", "SessionId=SHARED;RefreshInterval=0.3;Metrics=A", 0, 9000, 1000, 5000},
+        {"System.Diagnostics.Metrics", NULL, 100, 9000, 1700, 5000},             /* the interval is 1 s */
+        {"System.Diagnostics.Metrics", "RefreshInterval=1", 0, 1500, 500, 1600}, /* one second of its time is left */
+        {"System.Diagnostics.Metrics", "RefreshInterval=0.3", 1050, 9000, 1050, 5000}, /* it is over */
+        {"System.Diagnostics.Metrics", "RefreshInterval=30", 0, 9000, 0, 5000},        /* long before it */
+        {"System.Runtime", "RefreshInterval=1", 0, 9000, 0, 1600},                     /* no meters */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        runtime rt;
+        runtime_init(&rt);
+        fake f = {0};
+        fake_start(&f, serve, &rt, 0);
+        sink k;
+        sink_init(&k);
+        ipc_session *s;
+        ipc_provider p = {.name = cases[i].name, .args = cases[i].args, .level = 4};
+        int64_t t = mono_ns();
+        assert_int_equal(open_provider(&f, &k, &p, &s, NULL), 0);
+        assert_false(ipc_session_wait(s, t + cases[i].asked_ms * INT64_C(1000000)));
+        ipc_session_stop(s, deadline_in_ms(cases[i].time_ms));
+        assert_true(ipc_session_wait(s, deadline_in_ms(10000)));
+        int64_t took_ms = (mono_ns() - t) / 1000000;
+        assert_in_range(took_ms, cases[i].least_ms, cases[i].most_ms);
+        assert_int_equal(k.end.reason, IPC_END_STOPPED);
+        ipc_session_free(s);
+        sink_fini(&k);
+        fake_stop(&f);
+        assert_int_equal(f.stops, 1);
+    }
+}
+
+/* Who is in a hurry after all brings the stop nearer. */
+static void an_abort_brings_a_stop_that_waits_nearer(void **state)
+{
+    (void)state;
+    runtime rt;
+    runtime_init(&rt);
+    fake f = {0};
+    fake_start(&f, serve, &rt, 0);
+    sink k;
+    sink_init(&k);
+    ipc_session *s;
+    ipc_provider p = {.name = "System.Diagnostics.Metrics", .args = "RefreshInterval=1", .level = 4};
+    int64_t t = mono_ns();
+    assert_int_equal(open_provider(&f, &k, &p, &s, NULL), 0);
+    ipc_session_stop(s, deadline_in_ms(60000));
+    assert_false(ipc_session_wait(s, deadline_in_ms(100)));
+    ipc_session_stop(s, deadline_in_ms(1000));
+    assert_true(ipc_session_wait(s, deadline_in_ms(10000)));
+    assert_in_range((mono_ns() - t) / 1000000, 100, 1600); /* and not 1,700 */
+    assert_int_equal(k.end.reason, IPC_END_STOPPED);
+    ipc_session_free(s);
+    sink_fini(&k);
+    fake_stop(&f);
+}
+
 static void a_target_that_ends_by_itself_is_not_sent_a_stop(void **state)
 {
     (void)state;
@@ -757,6 +827,8 @@ int main(void)
         cmocka_unit_test(a_start_that_is_given_up_is_stopped),
         cmocka_unit_test(a_stop_that_nobody_answers_ends_at_its_deadline),
         cmocka_unit_test(an_abort_ends_with_the_stream_or_at_its_deadline),
+        cmocka_unit_test(a_stop_waits_for_the_first_collection_of_meters),
+        cmocka_unit_test(an_abort_brings_a_stop_that_waits_nearer),
         cmocka_unit_test(a_target_that_ends_by_itself_is_not_sent_a_stop),
         cmocka_unit_test(a_session_that_is_over_but_not_read_is_not_stopped_either),
         cmocka_unit_test(a_stream_cut_at_any_byte_keeps_what_came),
