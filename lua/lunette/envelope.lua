@@ -17,6 +17,7 @@ local MAX_SIGNALS <const> = 8
 local MAX_BUCKETS <const> = 8
 local MIN_ROWS <const> = 3  -- of a list that is cut
 local MAX_SUMMARY <const> = 1024
+local MAX_TEXT <const> = 2048 -- bytes of another text beside the data, in an answer that would be too long
 
 local ORDER <const> = { __order = {
   "summary", "error", "safetyApproval", "signals", "data", "hints", "handle", "handleExpiresAt", "handleExpiresInSeconds",
@@ -139,6 +140,35 @@ local MAX_CUTS <const> = 64
 -- At first a list loses half at most, so that several long ones shrink together; then whatever it takes.
 local GENTLE_CUTS <const>, HALF <const>, TENTH <const> = 24, 0.5, 0.1
 
+local function short_text(text) return type(text) == "string" and sys.utf8_cut(text, MAX_TEXT) or text end
+
+-- A copy of an error, a hint or a signal with short texts; what is no text and long is left out.
+local function short_copy(of)
+  local copy = setmetatable({}, getmetatable(of))
+  for name, value in pairs(of) do
+    if type(value) ~= "table" or #json.encode(value) <= MAX_TEXT then
+      copy[name] = short_text(value)
+    elseif name == "buckets" then
+      copy[name] = json.array({}) -- of a signal: always a list
+    end
+  end
+  return copy
+end
+
+local function short_list(list)
+  local out = {}
+  for i, one in ipairs(list or {}) do out[i] = short_copy(one) end
+  return list and json.array(out)
+end
+
+-- An answer that is too long without its data: what else a script can make long becomes short.
+local function within(envelope, body)
+  if #body <= M.MAX_BYTES then return body, envelope end
+  if envelope.error then envelope.error = short_copy(envelope.error) end
+  envelope.hints, envelope.signals = short_list(envelope.hints), short_list(envelope.signals)
+  return json.encode(envelope), envelope
+end
+
 --- The envelope as JSON of at most `limit` bytes: the longest lists lose their tail, and the summary says so.
 ---@param envelope table
 ---@param limit integer
@@ -147,7 +177,7 @@ local GENTLE_CUTS <const>, HALF <const>, TENTH <const> = 24, 0.5, 0.1
 function M.encode(envelope, limit, handle)
   envelope.summary = sys.utf8_cut(envelope.summary, MAX_SUMMARY)
   local body = json.encode(envelope)
-  if #body <= limit or not envelope.data then return body, envelope end
+  if #body <= limit or not envelope.data then return within(envelope, body) end
   local summary, cuts = envelope.summary, { order = {} }
   envelope.data = copy_of(envelope.data, 0)
   for i = 1, MAX_CUTS do
@@ -159,7 +189,7 @@ function M.encode(envelope, limit, handle)
   envelope.data = nil
   envelope.summary = summary .. (" The answer is larger than %d bytes and no list in it can be cut%s."):format(limit,
     handle and "; ask smaller questions with query_snapshot" or "")
-  return json.encode(envelope), envelope
+  return within(envelope, json.encode(envelope))
 end
 
 --- The MCP tool result of an envelope that was encoded. What is very large (a piece of a file) is there once only.

@@ -148,8 +148,9 @@ end
 ---@return LunetteError
 function M.classify(err)
   if getmetatable(err) == Error then return err end
-  if type(err) ~= "table" or type(err.kind) ~= "string" then return M.new("Internal", tostring(err)) end
-  local kind, detail = err.kind, err.detail
+  if type(err) ~= "table" or err.kind == nil and err.message == nil then return M.new("Internal", tostring(err)) end
+  local kind, detail = err.kind or "Internal", err.detail
+  if type(kind) ~= "string" then kind = "Internal" end
   if kind ~= "Cancelled" and not M.KINDS[kind] then
     detail = detail or kind
     kind = NATIVE[kind] or "Internal"

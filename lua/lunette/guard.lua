@@ -38,8 +38,8 @@ function M.explain(what, err)
   local place = err.file and ("%s:%d: "):format(err.file, err.line or 1) or ""
   log.error("scripts", "a site script failed", { what = what, error = place .. err.message, kind = err.kind })
   local errors = require("lunette.errors")
-  local told = errors.new("Internal", ("%s failed: %s%s. The script is at fault; the server goes on."):format(what, place, err.message),
-    { detail = err.kind, hints = {} })
+  local message = ("%s failed: %s%s. The script is at fault; the server goes on."):format(what, place, (err.message:gsub("%.$", "")))
+  local told = errors.new("Internal", message, { detail = err.kind, hints = {} })
   told.is_bug = true
   return told
 end

@@ -333,6 +333,17 @@ local function fault_of_extras(extras)
   end
 end
 
+-- What is wrong with the error that a script gave; nil: nothing. One of the protocol leaves as it is.
+local function fault_of_error(err)
+  if type(err) ~= "table" then return nil end
+  for i, hint in ipairs(type(err.hints) == "table" and err.hints or {}) do
+    local why = ELEMENTS.hints(hint)
+    if why then return ("hints[%d] of its error %s"):format(i, why) end
+  end
+  if err.rpc_code ~= nil and math.type(err.rpc_code) ~= "integer" then return "the rpc_code of its error must be a whole number" end
+  if err.rpc_code ~= nil and not pcall(json.encode, err.rpc_data) then return "the rpc_data of its error cannot be told as JSON" end
+end
+
 -- Runs a branch: data, extras; or nil, err. A bug in the script is an err that names script and line.
 local function perform(tool, ctx, branch, bound, call)
   local _ <close> = handles.hold()
@@ -343,8 +354,12 @@ local function perform(tool, ctx, branch, bound, call)
     log.error("tool", "a script failed", { tool = tool.name, error = tostring(data.message), traceback = data.traceback })
     return nil, fault_of(operation, data.message)
   end
-  if data == nil then return nil, guard.explain(operation, extras or "no result and no reason") end
-  local wrong = extras ~= nil and fault_of_extras(extras)
+  local wrong
+  if data == nil then
+    wrong = fault_of_error(extras)
+    return nil, wrong and fault_of(operation, wrong) or guard.explain(operation, extras or "no result and no reason")
+  end
+  wrong = extras ~= nil and fault_of_extras(extras)
   if wrong then return nil, fault_of(operation, wrong) end
   return data, extras or {}
 end

@@ -91,7 +91,7 @@ function Context:require(capability)
   local required = REQUIRED[capability]
   if not required then error("require: unknown capability '" .. tostring(capability) .. "'", 2) end
   local err = protocol.missing_capability(required())
-  if self.era == "legacy" then err.rpc_code = nil end
+  if self.era == "legacy" then return nil, protocol.failure("NotSupported", err.message) end
   return nil, err
 end
 

@@ -81,6 +81,15 @@ local function array()
   end
 end
 
+-- Text that goes out as it is could be anything, in the middle of an answer: a script gets what it says as a value.
+local function raw()
+  return function(text)
+    local value, err = require("lunette.json").decode(text)
+    if value == nil then error("json.raw: the text is no JSON: " .. err.message, 2) end
+    return value
+  end
+end
+
 local function is_array() return function(value) return require("lunette.json").is_array(readonly.behind(value)) end end
 
 -- The captures of a journey are others' as well.
@@ -239,7 +248,7 @@ M.OF = {
   ["lunette.signal"] = { find = find_signal },
   ["lunette.thresholds"] = { of = numbers_of },
   ["lunette.rules.index"] = { hints = hints_of },
-  ["lunette.json"] = { encode = encode, array = array, is_array = is_array },
+  ["lunette.json"] = { encode = encode, array = array, is_array = is_array, raw = raw },
   ["lunette.journey"] = { captures = journey_captures, view = journey_view },
   ["lunette.loop"] = { spawn = spawn, channel = channel, on_cleanup = on_cleanup, set_budget = set_budget },
   ["lunette.regex"] = { compile = function() return compile end },

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 local envelope = require("lunette.envelope")
 local handles = require("lunette.handles")
+local new_hint = require("lunette.hints").new
 local json = require("lunette.json")
 local kit = require("support.framework_kit")
 local safety = require("lunette.safety")
@@ -73,6 +74,24 @@ describe("lunette.envelope #unit", function()
     assert.is_true(#result.content[1].text <= 16384)
     assert.is_nil(e.data)
     assert.matches("larger than 16384 bytes", e.summary, 1, true)
+  end)
+
+  it("what stands beside the data is cut when it is too long: an error, its detail, hints, signals", function()
+    local long = ("x"):rep(100000)
+    local failed = big_tool(0, 0, nil, { run = function()
+      return nil, { kind = "NotFound", message = long, detail = { long }, hints = { new_hint("big", long, { text = long }) } }
+    end })
+    local e, result = kit.call(failed)
+    assert.is_true(#result.content[1].text <= 16384)
+    assert.same({ "NotFound", 2048, nil, 2048 }, { e.error.kind, #e.error.message, e.error.detail, #e.hints[1].reason })
+    assert.is_nil(e.hints[1].suggestedArguments)
+    local told = big_tool(0, 0, nil, { run = function()
+      local one = { signal = "s", summary = long, salience = 1, buckets = { { key = long, magnitude = 1, unit = "n" } } }
+      return { n = 1, text = long }, { summary = "Signals.", signals = { one } }
+    end })
+    e, result = kit.call(told)
+    assert.is_true(#result.content[1].text <= 16384)
+    assert.same({ 2048, 0 }, { #e.signals[1].summary, #e.signals[1].buckets })
   end)
 
   it("text leaves as valid UTF-8, whatever the script gives", function()

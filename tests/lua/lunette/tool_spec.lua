@@ -266,6 +266,28 @@ describe("envelope and safety #unit", function()
     assert.equal(-32602, err.rpc_code)
   end)
 
+  it("an error of the protocol without a kind is passed on, one that cannot be told is a bug of the script", function()
+    local t = tool({ name = "t", description = "d", risk = "low", params = { { "n", "int" } }, run = function(_, args)
+      return nil, ({
+        { rpc_code = -32021, message = "no", rpc_data = { a = 1 } }, { rpc_code = "x", message = "no" },
+        { rpc_code = -1, message = "no", rpc_data = print }, { kind = "NotFound", message = "no", hints = { 1 } },
+        { message = "no kind" }, { kind = {}, message = "no" },
+      })[args.n]
+    end })
+    local result, err = t:handle(kit.ctx(), { n = 1 })
+    assert.is_nil(result)
+    assert.same({ -32021, "no", { a = 1 } }, { err.rpc_code, err.message, err.rpc_data })
+    for n, why in ipairs({ false, "the rpc_code of its error must be a whole number", "the rpc_data of its error cannot be told as JSON",
+      "hints[1] of its error is no hint", "no kind", "no" }) do
+      if why then
+        local e = kit.call(t, { n = n })
+        assert.equal("Internal", e.error.kind)
+        assert.matches(why, e.error.message, 1, true)
+        assert.is_nil(e.error.message:find("table: ", 1, true))
+      end
+    end
+  end)
+
   it("cancelled: true, no data, no error, when the wait was cancelled", function()
     local t = tool({ name = "t", description = "d", risk = "low", run = function() return nil, { kind = "Cancelled",
       message = "gone" } end })

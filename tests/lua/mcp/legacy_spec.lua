@@ -8,6 +8,7 @@ local registry = require("lunette.registry")
 local server = require("lunette.mcp.server")
 local sessions = require("lunette.mcp.sessions")
 local streams = require("lunette.mcp.streams")
+local tool = require("lunette.tool")
 
 local NEWEST <const> = "2025-11-25"
 
@@ -365,7 +366,13 @@ describe("a legacy session", function()
     it("are not put to clients that did not declare them", function()
       local result = ask(NEWEST, {}):wait_done():json().result
       assert.is_true(result.isError)
+      assert.equal("the client must declare the capability 'elicitation' for this request", result.content[1].text)
       assert.is_true(ask("2025-03-26", { elicitation = {} }):wait_done():json().result.isError)
+      -- what a declared tool hands on is an answer of its own shape
+      local declared = tool({ name = "asks", description = "d", risk = "low", run = function(ctx) return ctx:elicit("who", FORM) end })
+      r.add_tool(declared:definition())
+      result = start_call(fake.initialize(endpoint, NEWEST, {}), "asks"):wait_done():json().result
+      assert.equal("NotSupported", result.structuredContent.error.kind)
     end)
   end)
 

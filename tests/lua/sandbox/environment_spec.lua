@@ -146,6 +146,19 @@ describe("sandbox: require #unit", function()
 end)
 
 describe("sandbox: grants #unit", function()
+  it("let no text out as it is: json.raw gives what it says as a value, and takes JSON only", function()
+    local box = new()
+    local _, got = run(box, "return require('lunette.json').raw('{\"b\":[],\\n\"a\":9007199254740993}')")
+    assert.equal('{"a":9007199254740993,"b":[]}', json.encode(got))
+    for _, text in ipairs({ "}]}garbage", "{}\n{}", "", "[1] 2" }) do
+      local _, err = run(box, ("return require('lunette.json').raw(%q)"):format(text))
+      assert.matches("json.raw: the text is no JSON", err.message, 1, true)
+    end
+    -- nor can the value be made into something else
+    _, got = run(box, "local r = require('lunette.json').raw('[1]') r[1] = '}}' return r")
+    assert.equal('["}}"]', json.encode(got))
+  end)
+
   it("name functions that are there", function()
     for name, members in pairs(grants.MODULES) do
       local module = require(name)
