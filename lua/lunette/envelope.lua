@@ -140,7 +140,7 @@ local MAX_CUTS <const> = 64
 -- At first a list loses half at most, so that several long ones shrink together; then whatever it takes.
 local GENTLE_CUTS <const>, HALF <const>, TENTH <const> = 24, 0.5, 0.1
 
-local function short_text(text) return type(text) == "string" and sys.utf8_cut(text, MAX_TEXT) or text end
+local function short_text(value) return type(value) == "string" and sys.utf8_cut(value, MAX_TEXT) or value end
 
 -- A copy of an error, a hint or a signal with short texts; what is no text and long is left out.
 local function short_copy(of)
