@@ -101,6 +101,7 @@ function M.with(declared, views)
     if v.default then default = v.name end
   end
   if #all == 0 then return nil end
+  if not listed[default] then default = nil end
   more.default_view = default or listed.summary and "summary" or all[1]:match("^([%w%-%+]+)")
   return compile(more)
 end

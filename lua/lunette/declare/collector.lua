@@ -9,7 +9,8 @@ local COMMON <const> = {
 
 local HANDLE <const> = {
   { "name", "string", required = true, pattern = "^[%l%d-]+$", pattern_note = "must be small letters, digits and -", note = "its name" },
-  { "views", "list", of = "string", note = "views as \"name(options)\"; those in views/NAME/ need not be named" },
+  { "views", "list", of = { type = "string", check = shared.view_problem },
+    note = "views as \"name(options)\"; those in views/NAME/ need not be named" },
   { "default_view", "string", note = "the view that is answered when none is named; summary, or the first" },
   { "default_top_n", "integer", min = 1, note = "the default of the option topN" },
   { "lifetime", "string", enum = { "standard", "ttlOnly", "evictOnExit" }, note = "whether it ends with the process" },

@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Fields that several kinds of declarations share.
+local json = require("lunette.json")
+
 local M = {}
 
 local function scope_names() return require("lunette.scopes").names() end
@@ -72,6 +74,39 @@ function M.risk(name, types, note)
   }
 end
 
+-- ---- views --------------------------------------------------------------------------------------------------------------------------
+
+local OPTION <const> = 'must be the name of an option, with its default or a mark that it is required: "topN", "topN:25", "address!"; got '
+
+--- What is wrong with an option of a view, as "topN:25".
+function M.option_problem(word)
+  if word:find("^%w+!?$") or word:find("^%w+:[^%s()]+$") then return nil end
+  return OPTION .. require("lunette.text").quote(word)
+end
+
+--- What is wrong with a view that a kind of handle lists, as "byKind(topN:5 address!)".
+function M.view_problem(spec)
+  local name, options, payload = spec:match("^([%w%-+]+)(%b())(.*)$")
+  if not name or payload ~= "" and not payload:find("^=%S+$") then
+    local near = spec:match("^[%w%-+]+")
+    return ('must be the name of a view with its options in parentheses, such as "%s()" or "%s(topN:25)"; got %s'):format(near or "summary",
+      near or "summary", require("lunette.text").quote(spec))
+  end
+  for word in options:sub(2, -2):gmatch("%S+") do
+    local why = M.option_problem(word)
+    if why then return why end
+  end
+  return nil
+end
+
+-- ---- parameters ---------------------------------------------------------------------------------------------------------------------
+
+-- A default stands in the schema that clients get.
+local function default_problem(value)
+  local ok, why = pcall(json.encode, value)
+  return not ok and "must be plain data: " .. tostring(why) or nil
+end
+
 local parameter
 
 --- The fields of a parameter.
@@ -82,7 +117,7 @@ function M.parameter()
     { "name", "string", note = "its name, when it is not at place 1" },
     { "type", "string", enum = M.PARAMETER_TYPES, note = "its type, when it is not at place 2" },
     { "note", "string", note = "one short sentence for schema and --help" },
-    { "default", "any", note = "what the script sees when the caller gave nothing" },
+    { "default", "any", note = "what the script sees when the caller gave nothing", check = default_problem },
     { "default_by_branch", "map", note = "the default by branch" },
     { "min", "number", note = "the least value" }, { "max", "number", note = "the largest value" },
     { "exclusive_min", "number", note = "values must be above it" },
@@ -107,20 +142,23 @@ function M.parameter()
   return parameter
 end
 
---- Tells what is wrong with the params of a declaration.
-function M.check_params(declared, report)
+local function check_list(params, at, report)
   local seen = {}
-  for i, p in ipairs(declared.params or {}) do
+  for i, p in ipairs(params or {}) do
     local name = p.name or p[1]
-    local path = ("params[%d]"):format(i)
+    local path = ("%s[%d]"):format(at, i)
     if not name or not (p.type or p[2]) then
       report(path, 'a parameter is { "name", "type", … }')
     elseif seen[name] then
       report(path, ("the parameter %s is declared twice"):format(name))
     end
     if name then seen[name] = true end
+    check_list(p.fields, path .. ".fields", report)
   end
 end
+
+--- Tells what is wrong with the params of a declaration.
+function M.check_params(declared, report) check_list(declared.params, "params", report) end
 
 M.PARAMETERS = { type = "record", fields = M.parameter }
 

@@ -85,7 +85,7 @@ return {
       return check_branch(declared, "", report)
     end
     local p = parameter_named(declared, declared.discriminator)
-    if not p or not p.enum then return report("discriminator", "must name a parameter with an enum") end
+    if not p or not p.enum or #p.enum == 0 then return report("discriminator", "must name a parameter with an enum") end
     for _, word in ipairs(p.enum) do
       local one = declared.branches and declared.branches[word]
       if one then check_branch(one, "branches." .. word, report) else report("branches", ("there is no branch for %q"):format(word)) end

@@ -12,11 +12,14 @@ return {
       signature = "fun(artifact: table, opts: table, entry: table, ctx: table): table?, table?",
     },
     {
-      "options", "list", of = "string",
+      "options", "list", of = { type = "string", check = shared.option_problem },
       note = "which options of query_snapshot the view reads, as \"topN\", \"topN:25\" or \"address!\" (required); for a view that "
         .. "the kind does not list itself",
     },
-    { "payload", "string", note = "the record of its payload in the schemas" },
+    {
+      "payload", "string", pattern = "^%S+$", pattern_note = "must be the name of a record",
+      note = "the record of its payload in the schemas",
+    },
     shared.scopes("scopes", "the scopes that it needs, when they are not those of the kind", { [2] = "table" }),
     { "risk", "string", enum = { "none", "low", "moderate", "high", "critical" }, note = "its risk, when it is not that of the kind" },
     { "default", "boolean", note = "the view of the kind that is answered when none is named" },

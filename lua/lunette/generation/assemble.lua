@@ -24,6 +24,20 @@ end
 
 local check = {}
 
+-- The default view of a new kind of handle is one that it lists, or one that has a file.
+local function default_problem(value, made, build)
+  local names, folder = {}, "views/" .. made.name .. "/"
+  for _, spec in ipairs(made.views) do names[#names + 1] = spec:match("^([%w%-+]+)") end
+  for _, id in ipairs(build.generation.by_room.views) do
+    if id:sub(1, #folder) == folder then names[#names + 1] = id:sub(#folder + 1) end
+  end
+  for _, name in ipairs(names) do
+    if name == made.default_view then return nil end
+  end
+  return at_field(value, "handle.default_view", ("there is no view %s of %s.%s"):format(text.quote(made.default_view), made.name,
+    text.did_you_mean(made.default_view, names)))
+end
+
 function check.collectors(value, _, build)
   local declared = declare.of(value).declared
   for _, id in ipairs(build.generation.by_room.collectors) do
@@ -33,8 +47,9 @@ function check.collectors(value, _, build)
       return at_field(value, "kind", ("the kind %s is already collected by %s"):format(text.quote(declared.kind), id))
     end
   end
-  local ok, why = pcall(collect.kind_of, declared)
-  return not ok and at_field(value, "handle", why) or nil
+  local ok, made = pcall(collect.kind_of, declared)
+  if not ok then return at_field(value, "handle", made) end
+  return made and made.default_view and default_problem(value, made, build) or nil
 end
 
 local function kind_names(build)
@@ -107,6 +122,36 @@ function after.collectors(build)
   end)
 end
 
+local function copy(unit)
+  local out = {}
+  for k, v in pairs(unit) do out[k] = v end
+  return out
+end
+
+-- What met an error only when it was put together with the rest is left out, whatever it was: the others serve.
+local function leave_out(build, id, why)
+  local unit = copy(build.generation.units[id]) -- an earlier generation may have it, too
+  build.generation.units[id] = unit
+  unit.problems = at_field(unit.value, "", "cannot be put together with the rest: " .. tostring(why):gsub("^lua/[%w_/.-]+:%d+: ", ""))
+  unit.state, unit.serving, unit.value = "broken", "nothing", nil
+end
+
+-- The files of layers that declare something of a kind of handles.
+local function leave_out_kind(build, name, why)
+  each(build, "collectors", function(unit, id)
+    local made = unit.site and unit.value and collect.kind_of(declare.of(unit.value).declared)
+    if not made or made.name ~= name then return end
+    for i, value in ipairs(build.collectors) do
+      if value == unit.value then table.remove(build.collectors, i) break end
+    end
+    build.kinds[name] = nil
+    leave_out(build, id, why)
+  end)
+  each(build, "views", function(unit, id)
+    if unit.site and unit.value and declare.of(unit.value).declared.kind == name then leave_out(build, id, why) end
+  end)
+end
+
 -- Views that a kind does not list itself are added to it.
 function after.views(build, before)
   local g, more = build.generation, {}
@@ -123,17 +168,15 @@ function after.views(build, before)
   end)
   for name in pairs(build.kinds) do more[name] = more[name] or {} end
   for name, views in pairs(more) do
-    local made = kinds.with(build.kinds[name] or kinds.declaration(name), views)
+    local ok, made = pcall(kinds.with, build.kinds[name] or kinds.declaration(name), views)
+    if not ok then
+      leave_out_kind(build, name, made)
+      made = nil
+    end
     if made then g.kinds[name] = made end
     if made and not kinds.base(name) then g.kind_names[#g.kind_names + 1] = name end
   end
   table.sort(g.kind_names)
-end
-
-local function copy(unit)
-  local out = {}
-  for k, v in pairs(unit) do out[k] = v end
-  return out
 end
 
 -- Same parts as before: the same tool, so that nobody is told of a change that is none.
@@ -143,6 +186,21 @@ local function with_kinds(base, collectors, before)
   for i, value in ipairs(collectors) do same = same and was.collectors[i] == value end
   if same then return was end
   return { base = base, collectors = collectors, tool = #collectors == 0 and base or collect.extend(base, collectors) }
+end
+
+-- Those collectors with which collect_events can be made.
+local function fitting(build, base, collectors)
+  local fit, list = {}, {}
+  each(build, "collectors", function(unit, id)
+    if not unit.site or not unit.value then return end
+    local ok, why = pcall(collect.extend, base, { unit.value })
+    fit[unit.value] = ok
+    if not ok then leave_out(build, id, why) end
+  end)
+  for _, value in ipairs(collectors) do
+    if fit[value] then list[#list + 1] = value end
+  end
+  return list
 end
 
 function after.tools(build, before)
@@ -164,7 +222,9 @@ function after.tools(build, before)
     g.tools[value.name] = value
   end)
   if g.tools[COLLECT_EVENTS] then
-    g.collect = with_kinds(g.tools[COLLECT_EVENTS], build.collectors, before)
+    local base = g.tools[COLLECT_EVENTS]
+    local ok, made = pcall(with_kinds, base, build.collectors, before)
+    g.collect = ok and made or with_kinds(base, fitting(build, base, build.collectors), before)
     g.tools[COLLECT_EVENTS] = g.collect.tool
   end
 end
