@@ -250,6 +250,7 @@ static void a_timer_fires_once_in_a_task_of_its_own(void **state)
     assert_script(*state,
                   "local n, task = 0 loop.timer(5, function() n = n + 1 loop.sleep_ms(1) task = loop.current() end) "
                   "local off = loop.timer(5, function() n = n + 100 end) off:cancel() off:cancel() loop.sleep_ms(30) "
+                  "while not task do loop.sleep_ms(1) end "
                   "return n .. tostring(task ~= nil and task ~= loop.current())",
                   "1true");
 }
