@@ -183,27 +183,27 @@ local function sentence(artifact, from)
 end
 
 -- The payload of the busiest source that anybody may open; else of the busiest, with what that takes.
-local function payload_hint(artifact, pid)
+local function payload_hint(artifact, pid, path)
   local first = artifact.catalog[1]
   if not first then return nil end
   for _, row in ipairs(artifact.catalog) do
     if gate.decide(nil, row.provider, false) then
       return hints.new("collect_events", "See the payload of the events of one source.",
-        { kind = "event_source", providerName = row.provider, processId = pid })
+        { kind = "event_source", providerName = row.provider, processId = pid, traceFilePath = path })
     end
   end
   return hints.new("collect_events", "See the payload of its events; it is not on the allowlist, so the token needs " .. gate.SCOPE .. ".",
-    { kind = "event_source", providerName = first.provider, processId = pid, unsafeProvider = true })
+    { kind = "event_source", providerName = first.provider, processId = pid, traceFilePath = path, unsafeProvider = true })
 end
 
 return collector {
   kind = "catalog", handle = "event-catalog", data_field = "catalog", payload = "EventCatalogSnapshot",
   risk = { level = "low", side_effects = { "takes the one DiagnosticSource filter of the process while it runs" } },
   collect = collect, check = check, inline = inline, summary = sentence,
-  hints = function(artifact, handle_id, pid)
+  hints = function(artifact, handle_id, pid, args)
     return {
       hints.new("query_snapshot", "See all kinds of events.", { handle = handle_id, view = "catalog" }, "high"),
-      payload_hint(artifact, pid),
+      payload_hint(artifact, pid, args.traceFilePath),
     }
   end,
 }

@@ -6,7 +6,8 @@ return hint_rule {
   handle = "allocations-sampled-snapshot", order = 100,
   hints = {
     {
-      tool = "query_snapshot", arguments = { view = "bySite" }, priority = "high", reason = "See which methods allocate, with stacks.",
+      when = { { field = "total.samples", above = 0 } }, tool = "query_snapshot", arguments = { view = "bySite" }, priority = "high",
+      reason = "See which methods allocate, with stacks.",
     },
     { tool = "query_snapshot", arguments = { view = "summary" }, reason = "See all types with their bounds." },
     {

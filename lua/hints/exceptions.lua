@@ -16,7 +16,7 @@ return hint_rule {
     },
     {
       when = { { field = "total", equals = 0 } }, tool = "collect_events", arguments = { kind = "gc", durationSeconds = 10 },
-      reason = "Nothing was thrown: look at the garbage collector next.",
+      reason = "No exception was seen: look at the garbage collector next.",
     },
     {
       tool = "query_snapshot", arguments = { view = "byType", topN = 20 }, priority = "low", reason = "See the counts of all types.",

@@ -3,6 +3,7 @@
 local hint_rule = require("lunette.hint_rule")
 
 local LONG_PAUSE_MS <const> = 100
+local HTTP <const> = { kind = "event_source", providerName = "System.Net.Http", durationSeconds = 10 }
 
 return hint_rule {
   handle = "gc-events", order = 100,
@@ -16,9 +17,12 @@ return hint_rule {
       reason = "A pause of {value:%.0f} ms: see what the heap holds.",
     },
     {
-      otherwise = true, tool = "collect_events",
-      arguments = { kind = "event_source", providerName = "System.Net.Http", durationSeconds = 10 },
+      when = { { field = "suspensions.status", is_not = "unavailable" } }, otherwise = true, tool = "collect_events", arguments = HTTP,
       reason = ("No pause above %d ms stands out: see whether the time goes to outbound HTTP."):format(LONG_PAUSE_MS),
+    },
+    {
+      when = { { field = "suspensions.status", equals = "unavailable" } }, tool = "collect_events", arguments = HTTP,
+      reason = "How long the pauses were is not known; see whether the time goes to outbound HTTP.",
     },
     { tool = "query_snapshot", arguments = { view = "pauseHistogram" }, reason = "See how long the pauses were." },
     {

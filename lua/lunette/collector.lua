@@ -6,6 +6,7 @@ local declaration = lazy("lunette.probe.declaration")
 local declare = require("lunette.declare")
 local errors = require("lunette.errors")
 local faults = require("lunette.faults")
+local next_steps = require("lunette.hints")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local log = require("lunette.log")
@@ -155,6 +156,17 @@ local function tell_of_end(artifact, handle, hints, live)
   return others
 end
 
+-- The hint at a dump after a crash is for the next crash, too, and says so.
+local function is_for_next_crash(hint) return hint.nextTool == "collect_process_dump" end
+
+-- The hints after a capture: those of the product and of scripts, without what leads to a process that is not the one.
+local function hints_of(declared, capture, own, source, args, handle)
+  local list = rules.hints(handle.kind, capture, own)
+  if not source.path then return tell_of_end(capture.artifact, handle, list, source.process) end
+  local keep = declared.kind == "crash-guard" and is_for_next_crash or nil
+  return next_steps.of_recording(list, args.traceFilePath or source.path, declared.kind, keep)
+end
+
 -- What a reader of the first sentence must know of the window: the note that says so, and its sentence.
 local SAID <const> = {
   { "^TargetStopped:", "The process stands still (SIGSTOP, or a debugger holds it): nothing happens in it.", "stand" },
@@ -208,8 +220,8 @@ local function run(declared, ctx, args)
   if not is_list(own_hints) then return misgiven(declared, "hints", "a list of hints") end
   return payload, {
     summary = summary, process = live, handle = handle, signals = signals,
-    hints = tell_of_end(artifact, handle, rules.hints(handle.kind,
-      { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid }, own_hints), live),
+    hints = hints_of(declared, { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid }, own_hints, source, args,
+      handle),
   }
 end
 
@@ -290,7 +302,7 @@ end
 
 local function shown(value)
   if math.type(value) == "float" then return value == math.floor(value) and ("%d"):format(value) or ("%.1f"):format(value) end
-  return value == nil and "?" or tostring(value)
+  return (value == nil or type(value) == "table") and "?" or tostring(value)
 end
 
 -- "{orders.pairs} orders in {duration_s} s." with what the artifact holds.

@@ -528,6 +528,21 @@ function Tool:can_run(arguments)
   return branch ~= nil and branch.missing == nil
 end
 
+--- Whether a call with these arguments reads a parameter of that name.
+---@param arguments table
+---@param name string
+function Tool:takes(arguments, name)
+  local p = self.params.by_name[name]
+  if not p or not p.applies then return p ~= nil end
+  return p.applies[args_lib.branch(self.params, self.discriminator, arguments, self.branch_names)] or false
+end
+
+--- Tells the hints what this tool can do.
+function Tool:announce()
+  hints.announce(self.name, function(arguments) return self:can_run(arguments) end,
+    function(arguments, name) return self:takes(arguments, name) end)
+end
+
 --- Compiles a declaration that was checked.
 ---@param declared table
 function M.compile(declared)
@@ -540,7 +555,7 @@ function M.compile(declared)
   self.max_safety, self.conditional = summarise_safety(self)
   self.annotations = annotations_of(declared, self.title)
   self.task = task_of(self, declared)
-  hints.announce(self.name, function(arguments) return self:can_run(arguments) end)
+  self:announce()
   return self
 end
 

@@ -42,9 +42,7 @@ function M.to(g, registry)
   generation.use(g)
   published.tools, published.prompts = g.tools, g.prompts
   for _, name in ipairs(tools.remove) do hints.retract(name) end
-  for name, tool in pairs(g.tools) do
-    hints.announce(name, function(arguments) return tool:can_run(arguments) end)
-  end
+  for _, tool in pairs(g.tools) do tool:announce() end
   registry.update({ tools = tools, prompts = prompts })
   return { tools = #tools.add + #tools.remove, prompts = #prompts.add + #prompts.remove }
 end

@@ -299,6 +299,8 @@ describe("gc hints", function()
       { long[1].nextTool, long[1].suggestedArguments.dumpType, long[1].suggestedArguments.processId })
     local elapsed = hints.of(artifact { { "start", 1, { count = 1, depth = 2, type = 1 } }, { "stop", 500, { count = 1 } } }, "H", 42)
     assert.same({ "collect_events", "event_source" }, { elapsed[1].nextTool, elapsed[1].suggestedArguments.kind })
+    assert.matches("^How long the pauses were is not known", elapsed[1].reason)
+    assert.matches("^No pause above 100 ms", hints.of(artifact(gc_kit.blocking(1, 0, 50)), "H", 42)[1].reason)
   end)
 
   it("always leads to the histogram", function()

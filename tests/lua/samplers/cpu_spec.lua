@@ -184,6 +184,9 @@ describe("samplers.cpu", function()
       first.suggestedArguments.maxDepth, first.suggestedArguments.maxNodes })
     local tools = {}
     for _, hint in ipairs(envelope.hints) do tools[#tools + 1] = hint.nextTool .. "/" .. tostring((hint.suggestedArguments or {}).kind) end
+    assert.is_nil(table.concat(tools, " "):find("off_cpu", 1, true)) -- which no recording tells
+    local live = require("support.hints_kit").of("cpu-sample", assert(handles.get(envelope.handle)).artifact, envelope.handle, 42)
+    for _, hint in ipairs(live) do tools[#tools + 1] = hint.nextTool .. "/" .. tostring(hint.suggestedArguments.kind) end
     assert.is_truthy(table.concat(tools, " "):find("collect_sample/off_cpu", 1, true))
     assert.is_truthy(table.concat(tools, " "):find("collect_events/exceptions", 1, true))
   end)

@@ -28,7 +28,11 @@ local function named(kind, more)
 end
 
 describe("every kind of collect_events", function()
-  setup(function() handles.configure(200) end) -- all captures of this file at once
+  setup(function()
+    handles.configure(200) -- all captures of this file at once
+    for _, name in ipairs { "sample", "thread_snapshot", "process_dump" } do require("tools.collect_" .. name) end -- what hints lead to
+    for _, name in ipairs { "heap", "process" } do require("tools.inspect_" .. name) end
+  end)
   teardown(function()
     handles.configure(handles.DEFAULT_ENTRIES)
     handles.clear()
@@ -53,7 +57,12 @@ describe("every kind of collect_events", function()
     it("says in one sentence what it saw, with hints, its price and no warning that is not its own: " .. kind, function()
       local envelope = every_kind.answer(kind)
       assert.is_true(#envelope.summary > 20 and not envelope.cancelled and #envelope.hints > 0)
-      for _, hint in ipairs(envelope.hints) do assert.is_truthy(("high normal low"):find(hint.priority, 1, true)) end
+      for _, hint in ipairs(envelope.hints) do
+        assert.is_truthy(("high normal low"):find(hint.priority, 1, true))
+        local given = hint.suggestedArguments or {} -- nothing leads from a recording to whatever process runs here
+        assert.is_nil(given.processId)
+        if hint.nextTool ~= "collect_process_dump" then assert.is_string(given.handle or given.traceFilePath, hint.reason) end
+      end
       local level = envelope.safety.riskLevel
       assert.equal(level == "moderate", envelope.safetyWarnings ~= nil, level)
       assert.is_nil(envelope.resolvedProcess) -- a recording is no live process
