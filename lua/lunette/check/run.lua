@@ -14,6 +14,7 @@ local names = require("lunette.check.names")
 local power = require("lunette.generation.power")
 local probe = require("lunette.probe")
 local site = require("lunette.site")
+local summary = require("lunette.check.summary")
 local sys = require("lunette.sys")
 
 local M = {}
@@ -88,6 +89,9 @@ local function check_collectors(g, out)
     if program then
       check_program(program, function(place, message)
         add(out, known.at.file, declare.line_of(known.at, path_of(place)), message, place)
+      end)
+      summary.check(known.declared, program, function(path, message)
+        add(out, known.at.file, declare.line_of(known.at, path), message, path)
       end)
     end
   end

@@ -63,6 +63,67 @@ return collector {
     assert.equal(8, #list)
   end)
 
+  it("tells of the gaps of a summary that nothing fills", function()
+    local dir = kit.folder()
+    kit.write(dir, "collectors/orders.lua", [[
+local probe = require "lunette.probe"
+return collector {
+  kind = "orders",
+  program = function()
+    return {
+      providers = { { name = "Shop" } }, events = { start = "Shop/Start", stop = "Shop/Stop" },
+      keep = {
+        orders = probe.pair {
+          start = "start", stop = "stop", by = "id", open = { at = "@time" },
+          keep = { slow = probe.count { where = "@duration > 5" }, time = probe.quantiles("@duration", { 50, 99.9 }) },
+        },
+        kinds = probe.group { by = { kind = "kind" }, keep = { n = probe.count() } },
+        each_second = probe.timeline { every = "1s", keep = { n = probe.count() } },
+        last = probe.last(3, { id = "id" }), all = probe.filter { keep = { n = probe.count() } },
+        told = probe.distinct("id"), sums = probe.stats("id"),
+      },
+    }
+  end,
+  summary = "{orders.pairs} {orders.open} {orders.slow} {orders.time.p50} {orders.time.error} {orders.open_rows.1.at} "
+    .. "{kinds.keys} {kinds.rows.1.kind} {kinds.rows.1.n} {kinds.other.n} {each_second.buckets.1.at_ns} {last.rows.2.id} "
+    .. "{all.n} {told.exact} {sums.mean} {duration_s} {duration_ms} {process_id} {origin} {cost.events} {stacks}",
+}
+]])
+    local list, code = problems(dir)
+    assert.same({}, list)
+    assert.equal(0, code)
+    kit.write(dir, "collectors/orders.lua", [[
+local probe = require "lunette.probe"
+return collector {
+  kind = "orders",
+  program = {
+    providers = { { name = "Shop" } }, events = { start = "Shop/Start", stop = "Shop/Stop" },
+    keep = {
+      orders = probe.pair { start = "start", stop = "stop", by = "id", keep = { time = probe.quantiles("@duration", { 50 }) } },
+      kinds = probe.group { by = { kind = "kind" }, keep = { n = probe.count() } },
+    },
+  },
+  summary = "{order.pairs} {orders.pair} {orders.time.p95} {orders.pairs.n} {kinds.rows.kind} {kinds.rows.1.m} "
+    .. "{orders.open_rows.1.at} {kinds} {duration}",
+}
+]])
+    list, code = problems(dir)
+    assert.equal(1, code)
+    for i, message in ipairs(list) do list[i] = message:gsub("^collectors/orders.lua:11: ", "") end
+    table.sort(list)
+    assert.same({
+      '{duration} is never filled: the program keeps no "duration". Did you mean "duration_s"?',
+      '{kinds.rows.1.m} is never filled: kinds.rows.1 has no field "m". Did you mean "n"?',
+      '{kinds.rows.kind} is never filled: kinds.rows has no field "kind".',
+      "{kinds} is a table, no value that a sentence can hold",
+      '{order.pairs} is never filled: the program keeps no "order". Did you mean "orders"?',
+      '{orders.open_rows.1.at} is never filled: orders has no field "open_rows". Did you mean "open"?',
+      "{orders.pairs.n}: orders.pairs is a value, it has no fields",
+      '{orders.pair} is never filled: orders has no field "pair". Did you mean "pairs"?',
+      '{orders.time.p95} is never filled: orders.time has no field "p95".',
+    }, list)
+  end)
+
   it("knows the names of tools, kinds of handles, views, options, and what can never be", function()
     local dir = kit.folder()
     kit.write(dir, "rules/never.lua", [[
