@@ -340,6 +340,12 @@ local function waits_at(pid)
   return own, ports
 end
 
+-- Whether a runtime is past where it would wait: it starts its finalizer right behind that. Nil when its threads cannot be read.
+local function is_running(pid)
+  local finalizers = proc.thread_cpu(pid, ".NET Finalizer")
+  return finalizers and #finalizers > 0
+end
+
 local function resume(word)
   local pid = math.tointeger(tonumber(word))
   if not pid or pid < 1 then return complain("--resume takes the id of a process") end
@@ -347,13 +353,16 @@ local function resume(word)
     say(("there is no process %d"):format(pid))
     return EXIT_ERROR
   end
+  local ran = is_running(pid)
   local ok, err = ipc.resume(pid, RESUME_MS)
   if not ok then
     say(("process %d: %s"):format(pid, tostring(err)))
     return EXIT_ERROR
   end
   local own, ports = waits_at(pid)
-  if own then
+  if ran then
+    say(("process %d runs already: it does not wait%s"):format(pid, own and " any more" or ""))
+  elseif own then
     say(("process %d goes on"):format(pid))
   elseif ports and not ports:lower():find("nosuspend", 1, true) then
     say(("process %d waits at DOTNET_DiagnosticPorts=%s: who listens there must let it go on"):format(pid, ports))

@@ -229,6 +229,9 @@ local function waits_at_its_own_socket(runtime)
     h.eq(0, done.code, "exit code: " .. done.stderr)
     h.ok(done.stderr:find("goes on", 1, true), done.stderr)
     target:line("^READY %d+ idle")
+    done = assert(h.loop.exec { argv = { h.lunette, "run", "--resume", tostring(target.pid) }, timeout_ms = 10000 })
+    h.eq(0, done.code, "exit code: " .. done.stderr)
+    h.ok(done.stderr:find("runs already: it does not wait any more", 1, true), "who goes on already: " .. done.stderr)
   end
 end
 
