@@ -154,7 +154,8 @@ function artifact:diff(before) end
 
 --- The whole tree in the format of another program, or the data of a flame graph's page; at most 64 MiB. Waits.
 ---@param options { format: "speedscope"|"folded"|"pprof"|"flame", title?: string, by_bytes?: boolean, max_nodes?: integer,
----  max_bytes?: integer, time_unix_ns?: integer, length_ns?: integer }
+---  max_bytes?: integer, time_unix_ns?: integer, length_ns?: integer,
+---  sources?: table<integer, { file: string, line?: integer, start_line?: integer }> }  sources: by frame; pprof
 ---@return string? text, LunetteErr? err
 function artifact:export(options) end
 

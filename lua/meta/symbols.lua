@@ -53,6 +53,7 @@ function symbols.path(text, gate) end
 ---@field file? string
 ---@field url? string           by SourceLink
 ---@field line? integer
+---@field start_line? integer   of the method's first code, where that is in the same file
 ---@field end_line? integer
 ---@field column? integer
 ---@field end_column? integer

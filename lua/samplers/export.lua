@@ -61,7 +61,7 @@ function M.content(entry, format, options)
   text, err = profile:export {
     format = how.writer, title = title_of(entry, options.baseline), max_nodes = how.max_nodes,
     by_bytes = profile:info().bytes ~= nil and not options.samples, time_unix_ns = entry.started_unix_ms * 1000000,
-    length_ns = math.tointeger(entry.duration_ms * 1000000 // 1),
+    length_ns = math.tointeger(entry.duration_ms * 1000000 // 1), sources = format == "pprof" and entry.artifact.sources or nil,
   }
   if options.baseline then profile:close() end
   if not text then return nil, err end

@@ -64,6 +64,7 @@ end
 ---@class SampleSource
 ---@field file string
 ---@field line integer
+---@field start_line integer?   of the method
 ---@field end_line integer?
 ---@field url string?
 

@@ -93,7 +93,7 @@ local function lines(ctx, artifact, args)
   }
   for i, at in ipairs(answers(artifact, symbols.lines(requests, options))) do
     if at.file then
-      artifact.sources[frames[i]] = { file = at.file, line = at.line, end_line = at.end_line, url = at.url }
+      artifact.sources[frames[i]] = { file = at.file, line = at.line, start_line = at.start_line, end_line = at.end_line, url = at.url }
     end
   end
 end

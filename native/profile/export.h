@@ -19,13 +19,22 @@ typedef enum profile_format {
 /* Nodes that a flame graph shows: the heaviest ones. A browser draws so many without a pause. */
 #define PROFILE_FLAME_NODES 60000u
 
+/* Where in its source a method is, as far as its lines were looked up. */
+typedef struct profile_export_source {
+    slice file;          /* empty: not known */
+    uint32_t line;       /* at which it was seen most, from 1 */
+    uint32_t start_line; /* its first one; 0: not known */
+} profile_export_source;
+
 typedef struct profile_export_cfg {
     profile_format format;
-    bool by_weight;     /* count weight (bytes) instead of samples, where there is one */
-    slice title;        /* shown by viewers */
-    uint32_t max_nodes; /* FLAME; 0: PROFILE_FLAME_NODES */
-    int64_t time_ns;    /* PPROF: when the window began, Unix time; 0: not told */
-    int64_t length_ns;  /* PPROF: how long it was; 0: not told */
+    bool by_weight;                       /* count weight (bytes) instead of samples, where there is one */
+    slice title;                          /* shown by viewers */
+    uint32_t max_nodes;                   /* FLAME; 0: PROFILE_FLAME_NODES */
+    int64_t time_ns;                      /* PPROF: when the window began, Unix time; 0: not told */
+    int64_t length_ns;                    /* PPROF: how long it was; 0: not told */
+    const profile_export_source *sources; /* PPROF: by frame, n_sources of them; NULL: none. Borrowed */
+    uint32_t n_sources;
 } profile_export_cfg;
 
 /* Appends the export to out, whose max the caller has set. Names are cut to valid UTF-8. -ERR_LIMIT (too long),

@@ -17,6 +17,7 @@ typedef struct job {
     profile *p; /* a reference */
     profile_export_cfg cfg;
     char title[TITLE_MAX + 1];
+    arena a; /* of the sources */
     buf out;
 } job;
 
@@ -24,6 +25,7 @@ static void job_fini(void *p)
 {
     job *j = p;
     profile_unref(j->p);
+    arena_free(&j->a);
     buf_fini(&j->out);
 }
 
@@ -42,6 +44,45 @@ static int push_text(lua_State *L, void *p)
 }
 
 static const host_job_class EXPORTING = {.work = job_work, .push = push_text, .fini = job_fini};
+
+/* A line of the source on top; 0: none. */
+static uint32_t line_field(lua_State *L, const char *key)
+{
+    lua_getfield(L, -1, key); // … source value
+    lua_Integer v = luaL_optinteger(L, -1, 0);
+    lua_pop(L, 1);
+    return v > 0 && v <= INT32_MAX ? (uint32_t)v : 0;
+}
+
+/* The source on top, copied into the job. */
+static void read_source(lua_State *L, job *j, profile_export_source *out)
+{
+    size_t n;
+    lua_getfield(L, -1, "file"); // … source file
+    const char *file = luaL_checklstring(L, -1, &n);
+    const void *copy = arena_dup(&j->a, file, n);
+    lua_pop(L, 1);
+    if (!copy) luaL_error(L, "not enough memory");
+    *out = (profile_export_source){
+        .file = {copy, n}, .line = line_field(L, "line"), .start_line = line_field(L, "start_line")};
+}
+
+/* options.sources: {[frame] = {file=, line=, start_line=?}}. Frames that the profile does not have are left out. */
+static void read_sources(lua_State *L, job *j)
+{
+    uint32_t n = profile_frames(j->p);
+    if (lua_getfield(L, 2, "sources") == LUA_TTABLE) { // … sources
+        profile_export_source *list = arena_alloc(&j->a, n * sizeof *list);
+        if (!list) luaL_error(L, "not enough memory");
+        for (uint32_t i = 0; list && i < n; i++) {
+            if (lua_rawgeti(L, -1, i) == LUA_TTABLE) read_source(L, j, &list[i]); // … sources source?
+            lua_pop(L, 1);
+        }
+        j->cfg.sources = list;
+        j->cfg.n_sources = n;
+    }
+    lua_pop(L, 1);
+}
 
 static job *read_options(lua_State *L, profile *p)
 {
@@ -66,6 +107,7 @@ static job *read_options(lua_State *L, profile *p)
                                   .length_ns = length_ns};
     buf_init(&j->out, (size_t)max);
     j->p = profile_ref(p);
+    read_sources(L, j);
     return j;
 }
 

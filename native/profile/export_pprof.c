@@ -21,10 +21,10 @@ enum { TYPE_TYPE = 1, TYPE_UNIT };
 enum { SAMPLE_LOCATIONS = 1, SAMPLE_VALUES };
 enum { MAPPING_ID = 1, MAPPING_FILE = 5, MAPPING_HAS_FUNCTIONS = 7 };
 enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
-enum { LINE_FUNCTION = 1 };
+enum { LINE_FUNCTION = 1, LINE_LINE };
 /* A function has no system name: pprof would take a name that is equal to it for one of C++ and cut what stands in <>.
  */
-enum { FUNCTION_ID = 1, FUNCTION_NAME };
+enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_FILE = 4, FUNCTION_START };
 
 /* Texts by number, in the order in which they were first asked for; 0 is "". */
 enum { S_EMPTY, S_SAMPLES, S_COUNT, S_WEIGHT, S_UNIT, S_FIXED };
@@ -93,8 +93,22 @@ static bool samples(const profile *p, buf *b)
     return ok;
 }
 
-/* Modules, locations and functions; the texts' numbers: the fixed ones, a module each, a frame each. */
-static bool places(const profile *p, buf *b)
+/* What is known of a frame's source; NULL: nothing. */
+static const profile_export_source *source_of(const profile_export_cfg *cfg, uint32_t frame)
+{
+    return frame < cfg->n_sources && cfg->sources[frame].file.n > 0 ? &cfg->sources[frame] : NULL;
+}
+
+/* The function of a frame, as number of its texts: name, file. */
+static bool function(buf *m, uint32_t frame, uint64_t name, const profile_export_source *at, uint64_t file)
+{
+    return number(m, FUNCTION_ID, frame) && number(m, FUNCTION_NAME, name) && (!at || number(m, FUNCTION_FILE, file)) &&
+           (!at || at->start_line == 0 || number(m, FUNCTION_START, at->start_line));
+}
+
+/* Modules, locations and functions; the texts' numbers: the fixed ones, a module each, a frame each, the file of each
+ * frame whose source is known. */
+static bool places(const profile *p, const profile_export_cfg *cfg, buf *b)
 {
     uint32_t n_modules = profile_modules(p);
     bool ok = true;
@@ -108,15 +122,19 @@ static bool places(const profile *p, buf *b)
         const profile_frame *f = profile_frame_at(p, i);
         buf_reset(&m);
         buf_reset(&line);
-        ok = number(&line, LINE_FUNCTION, i) && number(&m, LOCATION_ID, i) &&
+        const profile_export_source *at = source_of(cfg, i);
+        ok = number(&line, LINE_FUNCTION, i) && (!at || number(&line, LINE_LINE, at->line)) &&
+             number(&m, LOCATION_ID, i) &&
              (f->module_index == UINT32_MAX || number(&m, LOCATION_MAPPING, f->module_index + 1)) &&
              (f->n_addresses == 0 || number(&m, LOCATION_ADDRESS, f->addresses[0].ip)) &&
              message(&m, LOCATION_LINE, &line) && message(b, P_LOCATION, &m);
     }
+    uint64_t name = S_FIXED + n_modules, file = name + profile_frames(p) - 1;
     for (uint32_t i = 1, n = profile_frames(p); ok && i < n; i++) {
+        const profile_export_source *at = source_of(cfg, i);
         buf_reset(&m);
-        ok = number(&m, FUNCTION_ID, i) && number(&m, FUNCTION_NAME, S_FIXED + n_modules + i - 1) &&
-             message(b, P_FUNCTION, &m);
+        ok = function(&m, i, name++, at, file) && message(b, P_FUNCTION, &m);
+        if (at) file++;
     }
     buf_fini(&m);
     buf_fini(&line);
@@ -129,7 +147,7 @@ static bool clean(buf *b, buf *text, slice s)
     return utf8_sanitize(s, text) && bytes(b, P_STRING, buf_view(text));
 }
 
-static bool texts(const profile *p, buf *b)
+static bool texts(const profile *p, const profile_export_cfg *cfg, buf *b)
 {
     bool ok = true;
     buf name = {0}, text = {0};
@@ -142,6 +160,10 @@ static bool texts(const profile *p, buf *b)
     for (uint32_t i = 1, n = profile_frames(p); ok && i < n; i++) {
         buf_reset(&name);
         ok = profile_export_name(p, i, &name) && clean(b, &text, buf_view(&name));
+    }
+    for (uint32_t i = 1, n = profile_frames(p); ok && i < n; i++) {
+        const profile_export_source *at = source_of(cfg, i);
+        ok = !at || clean(b, &text, at->file);
     }
     buf_fini(&name);
     buf_fini(&text);
@@ -179,7 +201,7 @@ bool profile_export_pprof(const profile *p, const profile_export_cfg *cfg, buf *
     buf b = {.max = PROFILE_EXPORT_MAX}, m = {0};
     bool ok = sample_type(&b, &m, S_SAMPLES, S_COUNT);
     if (ok && info->weighted) ok = sample_type(&b, &m, S_WEIGHT, S_UNIT);
-    ok = ok && samples(p, &b) && places(p, &b) && texts(p, &b);
+    ok = ok && samples(p, &b) && places(p, cfg, &b) && texts(p, cfg, &b);
     if (ok && cfg->time_ns > 0) ok = number(&b, P_TIME, (uint64_t)cfg->time_ns);
     if (ok && cfg->length_ns > 0) ok = number(&b, P_DURATION, (uint64_t)cfg->length_ns);
     if (ok && info->weighted) ok = number(&b, P_DEFAULT, cfg->by_weight ? S_WEIGHT : S_SAMPLES);

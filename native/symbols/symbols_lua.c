@@ -125,6 +125,7 @@ typedef struct request {
     /* What came of it; texts are the job's. */
     bool opened, found;
     sym_line line;
+    uint32_t start_line; /* the method's first one, in the same file; 0: not there */
     sym_module_info info;
     slice why;
 } request;
@@ -186,6 +187,9 @@ static void answer_module(job *j, size_t first)
         if (j->modules_only) continue;
         q->found = sym_module_line(m, q->token, q->il_offset, &q->line);
         if (q->found) {
+            sym_line begin;
+            if (sym_module_line(m, q->token, SYM_IL_UNKNOWN, &begin) && slice_eq(begin.file, q->line.file))
+                q->start_line = begin.line;
             q->line.file = copy_of(j, q->line.file);
             q->line.url = copy_of(j, q->line.url);
         } else if (q->why.n == 0) {
@@ -203,12 +207,14 @@ static int job_work(void *p)
     return 0;
 }
 
-static void push_line(lua_State *L, const sym_line *l)
+static void push_line(lua_State *L, const request *r)
 {
-    lua_createtable(L, 0, 8); // row
+    const sym_line *l = &r->line;
+    lua_createtable(L, 0, 9); // row
     set_text(L, "file", l->file);
     if (l->url.n) set_text(L, "url", l->url);
     host_set_int(L, "line", l->line);
+    if (r->start_line) host_set_int(L, "start_line", r->start_line);
     if (l->column) host_set_int(L, "column", l->column);
     host_set_int(L, "end_line", l->end_line);
     if (l->end_column) host_set_int(L, "end_column", l->end_column);
@@ -240,7 +246,7 @@ static int push_job(lua_State *L, void *p)
         if (j->modules_only) {
             push_module(L, r); // list row
         } else if (r->found) {
-            push_line(L, &r->line); // list row
+            push_line(L, r); // list row
         } else {
             lua_createtable(L, 0, 1); // list row
             set_text(L, "why", r->why);

@@ -18,8 +18,8 @@ describe("symbols.lines", function()
       { path = "/nowhere.dll", token = SPREAD }, { path = SHOP, token = LATER, il_offset = 0 }, { path = SHOP, token = SPREAD },
     }
     assert.same({
-      file = "/src/Shop.cs", url = "https://git.example/shop/raw/4f1d/Shop.cs", line = 51, column = 9, end_line = 53, end_column = 17,
-      il_offset = 1, exact = true,
+      file = "/src/Shop.cs", url = "https://git.example/shop/raw/4f1d/Shop.cs", line = 51, start_line = 50, column = 9, end_line = 53,
+      end_column = 17, il_offset = 1, exact = true,
     }, list[1])
     assert.same({ "/src/Generated.txt", 700, true }, { list[2].file, list[2].line, list[2].exact })
     assert.same({ why = "cannot open /nowhere.dll: No such file or directory" }, list[3])

@@ -7,6 +7,7 @@ local handles = require("lunette.handles")
 local json = require("lunette.json")
 local kit = require("support.framework_kit")
 local loop = require("lunette.loop")
+local pprof_of = require("support.pprof")
 local recordings = require("lunette.recordings")
 local resources = require("lunette.resources")
 local sampled = require("support.sampled")
@@ -83,6 +84,39 @@ describe("export_profile #unit", function()
     assert.same(stacks, same)
     local pprof = content_of(call { handle = envelope.handle, format = "pprof" })
     assert.equal("\x1f\x8b", pprof:sub(1, 2))
+  end)
+
+  local LOOP <const> = "lunette-target!Lunette.Target.Hot.TightLoop(int32)"
+
+  -- A capture of which the source of one method is known, as sources.add leaves it.
+  local function sourced()
+    local data, envelope, artifact = sampled.capture("cpu", "cpu")
+    local frame = artifact.profile:match("Hot.TightLoop")[1].frame
+    artifact.sources = { [frame] = { file = "/src/Hot.cs", line = 120, start_line = 119, end_line = 120 } }
+    return content_of(call { handle = envelope.handle, format = "pprof" }), data
+  end
+
+  it("tells pprof files and lines where they are known, and nowhere else", function()
+    local content, data = sourced()
+    local functions, samples = pprof_of.read(content)
+    assert.equal(data.totalSamples, samples)
+    local count = functions[LOOP].count
+    assert.is_true(count > 100, count)
+    assert.same({ file = "/src/Hot.cs", line = 120, start_line = 119, count = count }, functions[LOOP])
+    for name, at in pairs(functions) do
+      if name ~= LOOP then assert.same({ count = at.count }, at, name) end
+    end
+  end)
+
+  it("is read by pprof itself", function()
+    local content, data = sourced()
+    local raw, why = pprof_of.tool(content, "-raw")
+    if not raw then return pending(why) end
+    assert.matches(LOOP .. " /src/Hot.cs:120", raw, 1, true)
+    local top = assert(pprof_of.tool(content, "-top"))
+    assert.matches(("Total samples = %d "):format(data.totalSamples), top, 1, true)
+    local functions = pprof_of.read(content)
+    assert.matches(("\n%%s+%d%%s[^\n]*Hot%%.TightLoop%%(int32%%)\n"):format(functions[LOOP].count), top)
   end)
 
   it("makes a page that needs nothing else, with the tree in it", function()

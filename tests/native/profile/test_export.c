@@ -255,6 +255,84 @@ static void pprof_tells_what_the_second_value_is(void **state)
     assert_text(pprof_of_one(&cpu, PROFILE_RUNNING), "samples/count\ncpu/nanoseconds\n2/300 app!A<app!Main\n");
 }
 
+/* One field of a message: its number; what it is in *v, or its bytes in *s. */
+static unsigned field(const uint8_t **p, uint64_t *v, slice *s)
+{
+    uint64_t key = varint(p);
+    *v = varint(p);
+    *s = (slice){0};
+    if ((key & 7) == 2) {
+        *s = slice_of(*p, (size_t)*v);
+        *p += *v;
+    }
+    return (unsigned)(key >> 3);
+}
+
+/* The functions and locations of a file, as "name file:start @line" lines; "-" where there is no file. */
+static char *places_of(const buf *gz)
+{
+    static uint8_t raw[1 << 16];
+    slice texts[200], s, inner;
+    size_t n = inflated(gz, raw, sizeof raw), n_texts = 0;
+    uint64_t v, function[64][6] = {0};
+    buf out = {0};
+    for (const uint8_t *p = raw; p < raw + n;) {
+        unsigned f = field(&p, &v, &s);
+        uint64_t parts[6] = {0};
+        for (const uint8_t *q = s.p; f == 5 && q < s.p + s.n;) {
+            unsigned which = field(&q, &v, &inner);
+            assert_true(which < 6);
+            parts[which] = v;
+        }
+        if (f == 5) memcpy(function[parts[1]], parts, sizeof parts);
+        if (f == 6) texts[n_texts++] = s;
+    }
+    for (const uint8_t *p = raw; p < raw + n;) {
+        uint64_t id = 0, line = 0;
+        if (field(&p, &v, &s) != 4) continue;
+        for (const uint8_t *q = s.p; q < s.p + s.n;)
+            if (field(&q, &v, &inner) == 4)
+                for (const uint8_t *r = inner.p; r < inner.p + inner.n;)
+                    *(field(&r, &v, &s) == 1 ? &id : &line) = v;
+        slice name = texts[function[id][2]], file = texts[function[id][4]];
+        assert_true(buf_printf(&out, "%.*s %.*s:%llu @%llu\n", (int)name.n, (const char *)name.p,
+                               file.n ? (int)file.n : 1, file.n ? (const char *)file.p : "-",
+                               (unsigned long long)function[id][5], (unsigned long long)line));
+    }
+    assert_true(buf_u8(&out, 0));
+    return (char *)out.p;
+}
+
+static void pprof_tells_files_and_lines_where_they_are_known(void **state)
+{
+    (void)state;
+    profile *p = example();
+    profile_export_source sources[64] = {{{0}}};
+    for (uint32_t i = 0; i < profile_frames(p); i++) {
+        slice name = profile_frame_at(p, i)->method;
+        if (slice_eq_str(name, "A")) sources[i] = (profile_export_source){SLICE_LIT("/src/a\xff.cs"), 12, 9};
+        if (slice_eq_str(name, "C")) sources[i] = (profile_export_source){SLICE_LIT("/src/c.cs"), 400, 0};
+    }
+    buf out = {0};
+    profile_export_cfg cfg = {.format = PROFILE_PPROF, .sources = sources, .n_sources = profile_frames(p)};
+    assert_int_equal(profile_export(p, &cfg, &out, NULL), 0);
+    char *got = places_of(&out);
+    for (const char **want =
+             (const char *[]){"app!Main -:0 @0\n", "app!A /src/a\xef\xbf\xbd.cs:9 @12\n", "app!C /src/c.cs:0 @400\n",
+                              "lib!Start -:0 @0\n", "app!B;x -:0 @0\n", NULL};
+         *want; want++)
+        assert_non_null(strstr(got, *want));
+    free(got);
+    buf_reset(&out);
+    cfg.n_sources = 1; /* of the root only: nothing is read behind it */
+    assert_int_equal(profile_export(p, &cfg, &out, NULL), 0);
+    got = places_of(&out);
+    assert_null(strstr(got, ".cs"));
+    free(got);
+    buf_fini(&out);
+    assert_text(pprof_of(p), "samples/count\n1\n2 app!A<app!Main\n5 app!C<app!A<app!Main\n3 app!B;x<lib!Start\n");
+}
+
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
 static void an_export_that_is_too_long_fails(void **state)
@@ -325,6 +403,7 @@ int main(void)
         cmocka_unit_test(bytes_are_counted_when_asked_for_and_refused_where_there_are_none),
         cmocka_unit_test(pprof_reads_back_as_the_stacks_that_went_in),
         cmocka_unit_test(pprof_tells_what_the_second_value_is),
+        cmocka_unit_test(pprof_tells_files_and_lines_where_they_are_known),
         cmocka_unit_test(an_export_that_is_too_long_fails),
         cmocka_unit_test(a_profile_of_nothing_can_be_exported),
         cmocka_unit_test(deep_stacks_are_written_whole),
