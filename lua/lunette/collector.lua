@@ -71,16 +71,6 @@ local function misgiven(declared, what, wanted)
   return nil, err
 end
 
--- Whether a value is a list of tables, or nothing.
-local function is_list(value)
-  if value == nil then return true end
-  if type(value) ~= "table" then return false end
-  for _, item in ipairs(value) do
-    if type(item) ~= "table" then return false end
-  end
-  return true
-end
-
 -- What is wrong with where the events come from, as a script may say it; nil when nothing is.
 local function fault_of_source(source, needed)
   if type(source) ~= "table" then return "a table" end
@@ -92,16 +82,29 @@ local function fault_of_source(source, needed)
   return not (type(live) == "table" and math.type(live.pid) == "integer") and "{ process = … } or { path = … }" or nil
 end
 
+local function fail_part(declared, what, text)
+  log.error("collector", "a part of a collector failed", { kind = declared.kind, part = what, error = text })
+  faults.add(("'%s' of the collector %s"):format(what, declared.kind), text)
+end
+
 -- What a part of a declaration gives that an answer can do without; nil when it failed, which the answer tells.
 local function optional(declared, what, ...)
   if not declared[what] then return nil end
   local value, err = declared[what](...)
-  if value == nil and type(err) == "table" then
-    local text = faults.text(err)
-    log.error("collector", "a part of a collector failed", { kind = declared.kind, part = what, error = text })
-    faults.add(("'%s' of the collector %s"):format(what, declared.kind), text)
-  end
+  if value == nil and type(err) == "table" then fail_part(declared, what, faults.text(err)) end
   return value
+end
+
+-- As optional, for a list whose elements have a shape: one that has not costs the list.
+local function optional_list(fault_of, declared, what, ...)
+  local list = optional(declared, what, ...)
+  if list == nil then return nil end
+  if type(list) ~= "table" then return fail_part(declared, what, "it must give a list, not a " .. type(list)) end
+  for i, one in ipairs(list) do
+    local why = fault_of(one)
+    if why then return fail_part(declared, what, ("its element %d %s"):format(i, why)) end
+  end
+  return list
 end
 
 local HANDLE_ENDED <const> = "HandleEnded: the process has ended, and the handle with it: what is to be seen is in this answer (topN and "
@@ -209,15 +212,13 @@ local function run(declared, ctx, args)
   }
   if artifact.process_gone and handles.ended_with_process(handle) then artifact.notes[#artifact.notes + 1] = HANDLE_ENDED end
   local pid = live and live.pid
-  local own_signals = optional(declared, "signals", artifact, handle.id)
-  if not is_list(own_signals) then return misgiven(declared, "signals", "a list of signals") end
+  local own_signals = optional_list(signal.fault, declared, "signals", artifact, handle.id)
   local signals = signal.of_capture(handle.kind, artifact, handle.id, own_signals)
   local payload
   payload, err = declared.inline(artifact, args, handle)
   if payload == nil then return nil, err end
   local summary = whole(optional(declared, "summary", artifact, source, args), artifact.notes)
-  local own_hints = optional(declared, "hints", artifact, handle.id, pid, args)
-  if not is_list(own_hints) then return misgiven(declared, "hints", "a list of hints") end
+  local own_hints = optional_list(next_steps.fault, declared, "hints", artifact, handle.id, pid, args)
   return payload, {
     summary = summary, process = live, handle = handle, signals = signals,
     hints = hints_of(declared, { artifact = artifact, signals = signals, handle_id = handle.id, process_id = pid }, own_hints, source, args,

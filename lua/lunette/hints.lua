@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- hints: what to call next.
+local json = require("lunette.json")
+
 local M = {}
 
 local ORDER <const> = { __order = { "nextTool", "reason", "suggestedArguments", "priority" } }
@@ -20,6 +22,19 @@ function M.new(tool, reason, arguments, priority)
     suggestedArguments = arguments and next(arguments) ~= nil and arguments or nil,
     priority = priority or "normal",
   }, ORDER)
+end
+
+--- What is wrong with a hint that a script made; nil when nothing is.
+---@param hint any
+---@return string?
+function M.fault(hint)
+  if type(hint) ~= "table" or type(hint.nextTool) ~= "string" or type(hint.reason) ~= "string" then
+    return "is no hint: make it with hints.new(tool, reason, arguments) of lunette.hints"
+  end
+  local arguments = hint.suggestedArguments
+  if arguments ~= nil and (type(arguments) ~= "table" or not pcall(json.encode, arguments)) then
+    return "has no names and values as its suggestedArguments"
+  end
 end
 
 local LATER <const> = " (Not in this version yet.)"

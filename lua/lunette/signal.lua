@@ -5,6 +5,7 @@ local declare = require("lunette.declare")
 local faults = require("lunette.faults")
 local guard = require("lunette.guard")
 local hints = require("lunette.hints")
+local json = require("lunette.json")
 local log = require("lunette.log")
 local numbers = require("lunette.numbers")
 local sys = require("lunette.sys")
@@ -29,7 +30,7 @@ local function first_kind(handle) return type(handle) == "table" and handle[1] o
 local function fault_of(found)
   if type(found) ~= "table" then return "it must give a table or nil" end
   if type(found.summary) ~= "string" then return "it needs a 'summary', as text" end
-  if type(found.salience) ~= "number" then return "it needs a 'salience' between 0 and 1" end
+  if type(found.salience) ~= "number" or found.salience ~= found.salience then return "it needs a 'salience' between 0 and 1" end
   if type(found.buckets) ~= "table" then return "it needs 'buckets': a list of { key =, magnitude =, unit = }" end
   for _, b in ipairs(found.buckets) do
     if type(b) ~= "table" or type(b.key) ~= "string" or type(b.magnitude) ~= "number" then
@@ -37,6 +38,23 @@ local function fault_of(found)
     end
   end
   return nil
+end
+
+--- What is wrong with a signal as it stands in an answer, which a script made itself; nil when nothing is.
+---@param one any
+---@return string?
+function M.fault(one)
+  if type(one) ~= "table" or type(one.signal) ~= "string" or type(one.summary) ~= "string" or type(one.salience) ~= "number" then
+    return "is no signal: { signal = name, summary = text, salience = 0..1, buckets = list }"
+  end
+  if one.salience ~= one.salience then return "has a salience that is no number" end
+  if one.buckets ~= nil and type(one.buckets) ~= "table" then return "has no list as its buckets" end
+  for _, bucket in ipairs(one.buckets or {}) do
+    if type(bucket) ~= "table" or not pcall(json.encode, { bucket.key, bucket.magnitude, bucket.unit, bucket.handle }) then
+      return "has a bucket that is none: { key =, magnitude =, unit = }"
+    end
+  end
+  return one.nextAction ~= nil and hints.fault(one.nextAction) and "has a nextAction that is no hint" or nil
 end
 
 local function next_of(declared, found, kind, handle_id)
@@ -89,7 +107,11 @@ M.signal = declare.constructor("signal", function(declared)
       tell(value, fault)
       return {}
     end
-    return { complete(value, found, kind, handle_id) }
+    local told
+    ok, told = guard.call(complete, value, found, kind, handle_id)
+    if ok then return { told } end
+    tell(value, faults.text(told))
+    return {}
   end
   return value
 end)

@@ -219,9 +219,32 @@ local function short(message)
   return sys.utf8_cut(message, MAX_FAILURE_SUMMARY - 3) .. "..."
 end
 
+-- The err of a call whose script is wrong.
+local function fault_of(operation, message)
+  local err = errors.new("Internal", ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation, message),
+    { detail = "ScriptError", hints = {} })
+  err.is_bug = true
+  return err
+end
+
+-- What is wrong with an error that a script gave; nil: nothing.
+local function fault_of_error(err)
+  if err.hints ~= nil and type(err.hints) ~= "table" then return "the hints of its error must be a list, not a " .. type(err.hints) end
+  for i, hint in ipairs(err.hints or {}) do
+    local why = hints.fault(hint)
+    if why then return ("hints[%d] of its error %s"):format(i, why) end
+  end
+  if err.rpc_code == nil then return nil end -- one of the protocol goes out as it is
+  if math.type(err.rpc_code) ~= "integer" then return "the rpc_code of its error must be a whole number" end
+  return not pcall(json.encode, err.rpc_data) and "the rpc_data of its error cannot be told as JSON" or nil
+end
+
 --- What a finished call becomes: an answer for envelope.build, and whether the result is an error of the tool itself.
 local function failure(tool, err, descriptor, process_id)
+  if type(err) == "table" and err.file ~= nil then err = guard.explain(tool.name, err) end -- a script that failed on the way to its branch
   err = errors.classify(err)
+  local wrong = fault_of_error(err)
+  if wrong then err = fault_of(tool.name, wrong) end
   if err.rpc_code then return nil, err end
   if err.kind == "Cancelled" then
     return { summary = "Cancelled: the session was torn down; there is no data.", cancelled = true, safety = descriptor }
@@ -289,27 +312,8 @@ local function succeed(tool, branch, call, data, extras)
   }
 end
 
--- The err of a call whose script is wrong.
-local function fault_of(operation, message)
-  local err = errors.new("Internal", ("%s failed: %s. This is a bug in the script; the server goes on."):format(operation, message),
-    { detail = "ScriptError", hints = {} })
-  err.is_bug = true
-  return err
-end
-
 -- What is wrong with an element of a list of extras; nil: nothing.
-local ELEMENTS <const> = {
-  hints = function(hint)
-    if type(hint) ~= "table" or type(hint.nextTool) ~= "string" or type(hint.reason) ~= "string" then
-      return "is no hint: make it with hints.new(tool, reason, arguments) of lunette.hints"
-    end
-  end,
-  signals = function(one)
-    if type(one) ~= "table" or type(one.signal) ~= "string" or type(one.summary) ~= "string" or type(one.salience) ~= "number" then
-      return "is no signal: { signal = name, summary = text, salience = 0..1, buckets = list }"
-    end
-  end,
-}
+local ELEMENTS <const> = { hints = hints.fault, signals = function(one) return require("lunette.signal").fault(one) end }
 
 -- What is wrong with the second result of a script; nil: nothing.
 local function fault_of_extras(extras)
@@ -333,17 +337,6 @@ local function fault_of_extras(extras)
   end
 end
 
--- What is wrong with the error that a script gave; nil: nothing. One of the protocol leaves as it is.
-local function fault_of_error(err)
-  if type(err) ~= "table" then return nil end
-  for i, hint in ipairs(type(err.hints) == "table" and err.hints or {}) do
-    local why = ELEMENTS.hints(hint)
-    if why then return ("hints[%d] of its error %s"):format(i, why) end
-  end
-  if err.rpc_code ~= nil and math.type(err.rpc_code) ~= "integer" then return "the rpc_code of its error must be a whole number" end
-  if err.rpc_code ~= nil and not pcall(json.encode, err.rpc_data) then return "the rpc_data of its error cannot be told as JSON" end
-end
-
 -- Runs a branch: data, extras; or nil, err. A bug in the script is an err that names script and line.
 local function perform(tool, ctx, branch, bound, call)
   local _ <close> = handles.hold()
@@ -354,12 +347,8 @@ local function perform(tool, ctx, branch, bound, call)
     log.error("tool", "a script failed", { tool = tool.name, error = tostring(data.message), traceback = data.traceback })
     return nil, fault_of(operation, data.message)
   end
-  local wrong
-  if data == nil then
-    wrong = fault_of_error(extras)
-    return nil, wrong and fault_of(operation, wrong) or guard.explain(operation, extras or "no result and no reason")
-  end
-  wrong = extras ~= nil and fault_of_extras(extras)
+  if data == nil then return nil, guard.explain(operation, extras or "no result and no reason") end
+  local wrong = extras ~= nil and fault_of_extras(extras)
   if wrong then return nil, fault_of(operation, wrong) end
   return data, extras or {}
 end

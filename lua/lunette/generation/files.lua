@@ -2,7 +2,6 @@
 -- Runs one file of a layer, in a box of its own, and gives what it declares, or what is wrong with it and where.
 local lazy = require("lunette.lazy")
 local declare = require("lunette.declare")
-local errors = require("lunette.errors")
 local fs = require("lunette.fs")
 local playbooks = require("lunette.playbooks")
 local power = lazy("lunette.generation.power")
@@ -52,7 +51,7 @@ local function program_of(run, values, box)
     local program, err = run(values(...))
     if program == nil then return nil, err end
     local ok, copy = pcall(guarded, program, box, "collector", { n = 0 }, 1)
-    if not ok then return nil, errors.new("ScriptError", tostring(copy)) end
+    if not ok then return nil, { kind = "ScriptError", message = tostring(copy) } end
     return copy
   end
 end
