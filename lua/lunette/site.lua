@@ -118,10 +118,19 @@ local function names_in(dir, ending)
   return table.move(names, 1, math.min(#names, M.MAX_FILES), 1, {})
 end
 
+-- The names in a folder; that it cannot be read is told, a folder that is not there is none.
+local function entries(folder, out)
+  local list, err = fs.list(folder)
+  if not list and err.kind == "PermissionDenied" then
+    out[#out + 1] = { path = folder, message = "nothing in it is looked at: " .. err.message }
+  end
+  return list or {}
+end
+
 -- What lies in a room and is not looked at: { { path, message } }.
 local function overlooked(folder, ending, out)
   local n = 0
-  for _, entry in ipairs(fs.list(folder) or {}) do
+  for _, entry in ipairs(entries(folder, out)) do
     local message
     if entry:sub(1, 1) == "." then -- hidden on purpose
       message = nil
@@ -147,7 +156,7 @@ local function overlooked_in(layer, out)
     if not room.deep then
       overlooked(folder, room.ending or "lua", out)
     else
-      for _, inner in ipairs(fs.list(folder) or {}) do
+      for _, inner in ipairs(entries(folder, out)) do
         if inner:find("%.lua$") then
           local message = "it is not looked at: it belongs into views/KIND/, of the kind of its handle"
           out[#out + 1] = { path = folder .. "/" .. inner, message = message }
@@ -221,7 +230,9 @@ function M.strangers(layer)
   local names, out = {}, {}
   for _, room in ipairs(M.ROOMS) do names[#names + 1] = room.name end
   for _, name in ipairs(M.OTHER_ROOMS) do names[#names + 1] = name end
-  for _, entry in ipairs(fs.list(layer.dir) or {}) do
+  local inside = entries(layer.dir, out)
+  if out[1] then return out end -- nothing of it can be read
+  for _, entry in ipairs(inside) do
     local path = layer.dir .. "/" .. entry
     local stat = fs.stat(path)
     local known = false

@@ -150,6 +150,22 @@ local function sorted(problems)
   return list
 end
 
+-- Files that declare nothing, and so are run by others only, or never: helpers and specs.
+local function check_helpers(layer, out)
+  for _, room in ipairs({ "lib", "specs" }) do
+    local folder = layer.dir .. "/" .. room
+    for _, entry in ipairs(fs.list(folder) or {}) do
+      local path = folder .. "/" .. entry
+      local source = entry:find("%.lua$") and site.stamp(path) and fs.read(path, site.MAX_SCRIPT)
+      local ok, why = load((source or ""):gsub("^\xEF\xBB\xBF", ""), "@" .. path, "t")
+      if not ok then
+        local line, message = why:match(":(%d+): (.*)$")
+        add(out, path, math.tointeger(tonumber(line)), message or why)
+      end
+    end
+  end
+end
+
 --- Checks layers. The generation that was built is left in place.
 ---@param layers Layer[]   above the product
 ---@return { problems: Problem[], generation: Generation, files: integer }
@@ -165,6 +181,7 @@ function M.layers(layers)
   for _, layer in ipairs(layers) do
     if layer.named and not fs.stat(layer.dir) then add(out, layer.dir, 1, "there is no such folder") end
     for _, stranger in ipairs(site.strangers(layer)) do add(out, stranger.path, 1, stranger.message) end
+    check_helpers(layer, out)
   end
   check_files(g, out)
   check_collectors(g, out)

@@ -63,6 +63,17 @@ return collector {
     assert.equal(8, #list)
   end)
 
+  it("reads helpers and specs, too, which nothing may have run", function()
+    local dir = kit.folder()
+    kit.write(dir, "lib/good.lua", "\xEF\xBB\xBFreturn { 1 }")
+    kit.write(dir, "lib/half.lua", "return {\n  1,\n")
+    kit.write(dir, "specs/half_spec.lua", 'describe("x", function( it("y") end)\n')
+    kit.write(dir, "lib/notes.txt", "none of them")
+    local list, code = problems(dir)
+    assert.equal(1, code)
+    assert.same({ "lib/half.lua:3: unexpected symbol near <eof>", "specs/half_spec.lua:1: ')' expected near '('" }, list)
+  end)
+
   it("tells of the gaps of a summary that nothing fills", function()
     local dir = kit.folder()
     kit.write(dir, "collectors/orders.lua", [[

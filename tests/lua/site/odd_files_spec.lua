@@ -2,6 +2,7 @@
 -- Files of a site that are no scripts, or not quite: what can be read is read, and what is not looked at is told.
 local build = require("lunette.generation.build")
 local declare = require("lunette.declare")
+local fs = require("lunette.fs")
 local kit = require("support.site_kit")
 local site = require("lunette.site")
 local status = require("lunette.generation.status")
@@ -109,6 +110,23 @@ describe("odd files of a site #unit", function()
     local g, problems = load_site()
     assert.same({}, problems)
     assert.equal(6, #status.of(g).ignored)
+  end)
+
+  it("a folder that may not be read is told, be it a room, one of views, or the whole", function()
+    kit.write(dir, "rules/good.lua", RULE)
+    kit.write(dir, "views/counters/mine.lua", 'return view { kind = "counters", name = "mine", project = function() return {} end }')
+    local list = fs.list -- as root, who reads everything, would not see it
+    for _, closed in ipairs({ "/rules", "/views", "/views/counters", "" }) do
+      fs.list = function(path)
+        if path ~= dir .. closed then return list(path) end
+        return nil, { kind = "PermissionDenied", message = "cannot list it: Permission denied", sys = 13 }
+      end
+      local ok, told = pcall(site.strangers, { dir = dir })
+      fs.list = list
+      assert.is_true(ok, told)
+      assert.same({ { path = dir .. closed, message = "nothing in it is looked at: cannot list it: Permission denied" } }, told)
+    end
+    assert.same({}, ignored())
   end)
 
   it("of more files than a room may have the first are taken, by name, which is told", function()
