@@ -12,14 +12,13 @@ local RUNTIME <const> = "System.Runtime"
 ---@param result FanoutResult   of the counters entry; its data is changed
 ---@param gen2_count integer
 function M.extend(result, gen2_count)
-  local rows = result.data.counters
-  if gen2_count > 0 then
-    for _, name in ipairs(M.WITH_GEN2) do
-      local counter = snapshot.find(result.extras.handle.artifact, RUNTIME, name)
-      if counter then rows[#rows + 1] = snapshot.counter_row(counter) end
-    end
+  local rows, more = result.data.counters, {}
+  for _, name in ipairs(gen2_count > 0 and M.WITH_GEN2 or {}) do
+    local counter = snapshot.find(result.extras.handle.artifact, RUNTIME, name)
+    if counter then more[#more + 1] = snapshot.counter_row(counter) end
   end
-  for i = #rows, M.MAX + 1, -1 do rows[i] = nil end
+  for i = #rows, M.MAX - #more + 1, -1 do rows[i] = nil end -- they are why the list is read, so others make room
+  table.move(more, 1, #more, #rows + 1, rows)
 end
 
 return M

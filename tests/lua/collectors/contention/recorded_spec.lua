@@ -173,6 +173,7 @@ describe("collect_events contention, recorded", function()
       for _, lock in ipairs(view(envelope, "byBlame").locks) do still = still + lock.stillWaiting end
       assert.equal(1, still)
       assert.is_nil(envelope.signals)
+      assert.is_nil(envelope.summary:find("(unknown)", 1, true)) -- no site leads when none has a name
     end)
   end)
 
