@@ -184,6 +184,14 @@ local function ask(plan, arguments)
   return json.decode(result.content[1].text, true)
 end
 
+-- What is wrong with the call, before a program is started for it; nil when nothing is.
+local function fault_of(plan)
+  local arguments = {}
+  for name, value in pairs(plan.arguments) do arguments[name] = value end
+  local prepared, err = plan.tool:prepare(context(plan), arguments)
+  return not prepared and err.message or nil
+end
+
 -- The window was as long as the program: that it ended is no finding, and nobody asked for a length.
 local function without_the_end(envelope)
   for _, payload in pairs(type(envelope.data) == "table" and envelope.data or {}) do
@@ -391,7 +399,8 @@ function M.main(args)
   loop.on_cleanup(handles.clear)
   local plan
   plan, why = plan_of(opts, command)
-  if not plan then return complain(why) end
+  why = why or fault_of(plan)
+  if why then return complain(why) end
   return run(plan)
 end
 

@@ -46,6 +46,10 @@ end
 ---@return string?, table? err
 function M.resolve(ctx, path)
   local real, err = resolve(ctx, path)
+  local found = real and fs.stat(real)
+  if found and found.kind ~= "file" then
+    return nil, errors.invalid(PARAMETER, ("A recorded trace is a plain file, and %s is none."):format(path:match("[^/]*/*$")))
+  end
   local task = real and loop.current()
   if task then task.data.recordings = setmetatable({ [real] = true }, { __index = task.data.recordings }) end
   return real, err

@@ -299,6 +299,9 @@ describe("collect_events traceFilePath", function()
   it("names a file that is not there, or is no trace", function()
     assert.equal("InvalidArgument", call({ traceFilePath = "/nonexistent.nettrace" }).error.kind)
     assert.equal("InvalidArgument", call({ traceFilePath = sys.home .. "/LICENSE" }).error.kind)
+    local folder = call({ traceFilePath = sys.home }).error
+    assert.same({ "InvalidArgument", "traceFilePath" }, { folder.kind, folder.detail })
+    assert.matches("^A recorded trace is a plain file, and .+ is none%.$", folder.message)
   end)
 
   it("keeps what came before the cut of a file that was cut", function()
