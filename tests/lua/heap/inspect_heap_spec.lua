@@ -157,6 +157,14 @@ describe("inspect_heap", function()
     end)
   end
 
+  it("has no total before the end of its progress, which is 100", function()
+    local c, told = ctx(), {}
+    c.progress = function(_, progress, total) told[#told + 1] = { progress, total } end
+    assert.is_nil(kit.call(inspect_heap, { source = "dump", dumpFilePath = DATA .. "leak.nettrace" }, c).error)
+    assert.same({ 100, 100 }, table.remove(told))
+    for _, one in ipairs(told) do assert.is_nil(one[2]) end
+  end)
+
   it("tells the quality of a recording, and what was projected", function()
     local quality = open("leak.nettrace", { topTypes = 3 }).data.quality
     assert.same({ timedOut = false, readerFailed = false, gcStopObserved = true, streamCompleted = true, missingTypeNames = 0,

@@ -2,7 +2,9 @@
 -- Who may open which event source, and what is asked of it.
 local config = require("lunette.config")
 local gate = require("lunette.source_gate")
+local log = require("lunette.log")
 local scopes = require("lunette.scopes")
+local sys = require("lunette.sys")
 
 local function who(...) return scopes.principal("spec", { ... }) end
 
@@ -80,6 +82,15 @@ describe("lunette.source_gate #unit", function()
     assert.is_false(gate.forces_work(runtime.provider, gate.ALL))
     assert.is_false(gate.forces_work(runtime.provider, 0x1))
     assert.is_false(gate.forces_work("Other", 0x800000))
+  end)
+
+  it("tells the operator once in a process that a setting alone opened a source", function()
+    local said, warning = {}, log.warning
+    finally(function() log.warning = warning end) -- luacheck: ignore
+    log.warning = function(area, _, fields) said[#said + 1] = area .. " " .. fields.setting end -- luacheck: ignore
+    local fresh = dofile(sys.home .. "/lua/lunette/source_gate.lua")
+    for _, by in ipairs({ false, fresh.EXTRA, fresh.SCOPE, fresh.EXTRA, fresh.LEGACY, fresh.LEGACY }) do fresh.warn({ by = by }) end
+    assert.same({ "event_source " .. fresh.EXTRA, "event_source " .. fresh.LEGACY }, said)
   end)
 
   it("refuses names that cannot be passed on", function()

@@ -1,9 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- The gate of symbol paths: hosts that the operator listed, the literal scope, folders, what cannot be read; the operator's own path.
 local config = require("lunette.config")
+local json = require("lunette.json")
+local kit = require("support.framework_kit")
 local log = require("lunette.log")
 local sampled = require("support.sampled")
 local symbol_path = require("samplers.symbol_path")
+local sys = require("lunette.sys")
 
 local SERVER <const> = "https://symbols.example.com/download"
 
@@ -47,15 +50,35 @@ describe("samplers.symbol_path", function()
 
   it("lets the listed servers pass, all of them, and warns once", function()
     settings[symbol_path.LIST] = { "Symbols.Example.com" }
-    local warned, warning = 0, log.warning
-    finally(function() log.warning = warning end) -- luacheck: ignore
+    local warned, warning, shared = 0, log.warning, symbol_path
+    finally(function()
+      log.warning, symbol_path = warning, shared -- luacheck: ignore
+    end)
+    symbol_path = dofile(sys.home .. "/lua/samplers/symbol_path.lua") -- as a process has it that was just started
     log.warning = function(area) if area == "symbols" then warned = warned + 1 end end -- luacheck: ignore
     assert.is_nil(refused("srv*" .. SERVER))
     assert.is_nil(refused("srv*/tmp/x*" .. SERVER))
-    assert.is_true(warned <= 1)
+    assert.equal(1, warned)
     local kind, detail = refused("srv*" .. SERVER .. "*https://other.example.net/x")
     assert.equal("SymbolServerNotAllowed", kind)
     assert.matches("other.example.net", detail, 1, true)
+  end)
+
+  it("stands before every tool that takes a path, whoever asks, and before anything is looked at", function()
+    local text = "/a;srv*" .. SERVER
+    for _, call in ipairs({
+      { "collect_sample", { kind = "cpu" } }, { "collect_sample", { kind = "off_cpu" } }, { "collect_thread_snapshot", {} },
+      { "collect_thread_snapshot", { dumpFilePath = "no-such.core" } }, { "inspect_heap", { source = "live" } },
+      { "inspect_heap", { source = "dump", dumpFilePath = "no-such.core" } },
+    }) do
+      local name, arguments = table.unpack(call)
+      arguments.symbolPath = text
+      local all = { "root", "*", "sensitive-heap-read", "eventsource-any" }
+      local envelope = kit.call(require("tools." .. name), arguments, kit.ctx({ scopes = all }))
+      local where = name .. " " .. json.encode(arguments)
+      assert.equal("SymbolServerNotAllowed", (envelope.error or {}).kind, where)
+      assert.equal("srv*" .. SERVER, envelope.error.detail, where)
+    end
   end)
 
   it("says what is wrong with a path that cannot be read", function()
