@@ -4,6 +4,7 @@ local asking = require("lunette.asking")
 local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
+local output = require("lunette.output")
 local sys = require("lunette.sys")
 local terminal = require("lunette.terminal")
 local text = require("lunette.text")
@@ -53,6 +54,10 @@ local function plan_of(opts)
   if not IS_ORDER[by] then
     return nil, ("there is no order %s.%s It is one of %s"):format(text.quote(by), text.did_you_mean(by, ORDERS),
       table.concat(ORDERS, ", "))
+  end
+  if opts.o then
+    local ok, why = output.has_folder(opts.o)
+    if not ok then return nil, why end
   end
   local pid = math.tointeger(tonumber(opts[1]))
   if opts.live and not pid then return nil, "--live is for a process; a file is read as it is" end
@@ -138,8 +143,8 @@ local function write_picture(plan, answer)
   local content, err = require("heap.export").content(handles.get(answer.handle))
   if not content then return nil, err end
   local ok
-  ok, err = fs.write_private(plan.output, content)
-  if not ok then return nil, err end
+  ok, err = output.write(plan.output, content)
+  if not ok then return nil, { message = ("%s cannot be written: %s"):format(plan.output, tostring(err)) } end
   return #content
 end
 

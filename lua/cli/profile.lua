@@ -2,9 +2,9 @@
 -- lunette profile: where a process or a recording spends its samples, and the same as a flame graph or a file for another program.
 local asking = require("lunette.asking")
 local export = require("samplers.export")
-local fs = require("lunette.fs")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
+local output = require("lunette.output")
 local sys = require("lunette.sys")
 local terminal = require("lunette.terminal")
 local text = require("lunette.text")
@@ -74,7 +74,8 @@ local function plan_of(opts)
   local plan = { pid = pid, path = not pid and opts[1] or nil, seconds = seconds, top = top, output = opts.o }
   plan.kind = opts.allocations and "allocation" or "cpu"
   if plan.output then
-    local why
+    local ok, why = output.has_folder(plan.output)
+    if not ok then return nil, why end
     plan.format, why = M.format_of(plan.output, opts.format)
     if not plan.format then return nil, why end
   end
@@ -108,8 +109,8 @@ local function write(plan, entry)
   local content, err = export.content(entry, plan.format, { baseline = baseline })
   if not content then return nil, err end
   local ok
-  ok, err = fs.write_private(plan.output, content)
-  if not ok then return nil, err end
+  ok, err = output.write(plan.output, content)
+  if not ok then return nil, { message = ("%s cannot be written: %s"):format(plan.output, tostring(err)) } end
   return #content
 end
 

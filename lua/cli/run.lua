@@ -9,6 +9,7 @@ local json = require("lunette.json")
 local launch = require("lunette.launch")
 local loop = require("lunette.loop")
 local options = require("lunette.options")
+local outputs = require("lunette.output")
 local proc = require("lunette.proc")
 local render = require("lunette.render")
 local scopes = require("lunette.scopes")
@@ -234,25 +235,6 @@ end
 
 -- ---- the report -----------------------------------------------------------------------------------------------------------------------
 
---- Writes a file. A new one is its owner's alone; what is there already is written to, not replaced: it may be a device, a pipe or a link.
----@param path string
----@param page string
----@return true?, any? why
-function M.write_to(path, page)
-  if not fs.stat(path) then
-    local folder = path:match("^(.*)/[^/]*$")
-    if folder and folder ~= "" and not fs.stat(folder) then return nil, "there is no folder " .. folder end
-    return fs.write_private(path, page)
-  end
-  local file, why = io.open(path, "w")
-  if not file then return nil, why end
-  local ok
-  ok, why = file:write(page)
-  local closed, close_why = file:close()
-  if not ok or not closed then return nil, why or close_why end
-  return true
-end
-
 local function report(plan, envelope)
   local page
   if plan.json then
@@ -261,7 +243,7 @@ local function report(plan, envelope)
     page = render.answer(envelope, { style = not plan.output and sys.isatty(STDERR) })
   end
   if plan.output then
-    local ok, err = M.write_to(plan.output, page)
+    local ok, err = outputs.write(plan.output, page)
     if ok then return end
     say(("%s cannot be written (%s); the report follows"):format(plan.output, tostring(err)))
   end
