@@ -29,7 +29,7 @@ function json.array(t) end
 ---@return boolean  # marked as an array, or a table with [1]
 function json.is_array(value) end
 
---- A value that is written as this text, which must be one JSON value.
+--- A value that is written as this text, which must be one JSON value. A site script gets what the text says, as a plain value.
 ---@param text string
 ---@return table
 function json.raw(text) end

@@ -181,11 +181,19 @@ local function field_input(spec, handle)
   end
 end
 
+local NO_VALUE <const> = { ["function"] = true, userdata = true, thread = true }
+
+local function finite(value)
+  if type(value) ~= "number" or value - value == 0 then return value end
+  return nil -- a division by zero and its like: it is not known
+end
+
 -- A script's function: what it throws costs its own value only.
 local function guarded(fn, what)
   return function(window, ...)
     local ok, value, err = guard.call(fn, ...)
-    if ok and (value ~= nil or type(err) ~= "table") then return value end
+    if ok and NO_VALUE[type(value)] then ok, value = false, "it must give a number, a text, true or false; got a " .. type(value) end
+    if ok and (value ~= nil or type(err) ~= "table") then return finite(value) end
     window.faults[#window.faults + 1] = { what = what, message = faults.text(ok and err or value) }
     return nil
   end

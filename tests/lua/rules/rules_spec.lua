@@ -150,6 +150,22 @@ describe("the statistics of an input", function()
     assert.equal(1, calls)
   end)
 
+  it("a function that gives no number that there is, as by a division by zero, has measured nothing", function()
+    for _, value in ipairs({ 0 / 0, 1 / 0, -1 / 0 }) do
+      local set = kit.set(queue { name = "odd", levels = { elevated = 1 }, input = { handle = "counters",
+        of = function() return value end } })
+      local observed, _, window = kit.judge(set, {})
+      assert.same({ 0, 0 }, { #observed, #window.faults })
+    end
+    for _, value in ipairs({ print, coroutine.create(print), io.stdout }) do
+      local set = kit.set(queue { name = "odd", levels = { elevated = 1 }, input = { handle = "counters",
+        of = function() return value end } })
+      local observed, _, window = kit.judge(set, {})
+      assert.equal(0, #observed)
+      assert.matches("must give a number, a text, true or false; got a " .. type(value), window.faults[1].message, 1, true)
+    end
+  end)
+
   it("cost a rule only its own value when their function fails, and tell", function()
     local set = kit.set(queue { name = "bad", input = { handle = "counters", of = function() error("oh") end } },
       queue { name = "gone", input = { handle = "counters", of = function() return nil, { message = "spent" } end } }, queue())
