@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- The entries of collect_batch: which may be, how they run together, and what only a batch can tell.
 local lazy = require("lunette.lazy")
+local collector = require("lunette.collector")
 local counters_inline = lazy("collectors.batch.counters")
 local digest = lazy("collectors.batch.digest")
 local errors = require("lunette.errors")
@@ -155,12 +156,16 @@ local function entry_row(entry, result, depth)
 end
 
 local function sentence(args, target, results)
-  local failed = {}
+  local failed, seen = {}, 0
   for i, result in ipairs(results) do
     if result.error then failed[#failed + 1] = args.requests[i].kind end
+    local handle = result.extras and result.extras.handle
+    if handle then seen = math.max(seen, handle.artifact.duration_ms or 0) end
   end
-  return ("Process %d: %d of %d entries collected over %d s%s."):format(target.pid, #results - #failed, #results, args.durationSeconds,
-    #failed > 0 and "; failed: " .. table.concat(failed, ", ") or "")
+  local window, gone = ("%d s"):format(args.durationSeconds), collector.is_gone(target)
+  if gone and seen > 0 then window = ("%s of %s"):format(numbers.span(seen), window) end
+  return ("Process %d: %d of %d entries collected over %s%s.%s"):format(target.pid, #results - #failed, #results, window,
+    #failed > 0 and "; failed: " .. table.concat(failed, ", ") or "", gone and " The process has ended." or "")
 end
 
 -- The first hint of each entry, then the second ones, as many as an answer may have; none at what the batch has collected already.

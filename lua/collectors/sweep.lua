@@ -2,6 +2,7 @@
 -- sweep: counters, collections, exceptions, thread pool and resources of one window at once, judged as a triage. A part that fails costs
 -- the others nothing.
 local lazy = require("lunette.lazy")
+local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local fanout = require("lunette.fanout")
 local hints = require("lunette.hints")
@@ -26,9 +27,9 @@ local HANDLE_ORDER <const> = { __order = PARTS }
 local FAILURE_ORDER <const> = { __order = { "collector", "error" } }
 local ERROR_ORDER <const> = { __order = { "kind", "message", "detail" } }
 
-local function failure(collector, err)
+local function failure(part, err)
   return setmetatable({
-    collector = collector, error = setmetatable({ kind = err.kind, message = err.message, detail = err.detail }, ERROR_ORDER),
+    collector = part, error = setmetatable({ kind = err.kind, message = err.message, detail = err.detail }, ERROR_ORDER),
   }, FAILURE_ORDER)
 end
 
@@ -93,6 +94,7 @@ end
 
 local function next_steps(judged, target, handles)
   local list = triage.hints(judged, target.pid)
+  if collector.is_gone(target) then list = collector.without_ended(list, target.pid) end
   if handles.counters then
     list[#list + 1] = hints.new("query_snapshot", "See every counter of this window, by provider.",
       { handle = handles.counters, view = "byProvider" }, "low")

@@ -142,6 +142,22 @@ local function for_successor(hint)
   return other
 end
 
+--- Whether a process of lunette.process has ended since it was found.
+M.is_gone = is_gone
+
+--- Hints without those at a process that has ended.
+---@param hints table[]?
+---@param pid integer
+---@return table[]
+function M.without_ended(hints, pid)
+  local others = {}
+  for _, hint in ipairs(hints or {}) do
+    local at_it = (hint.suggestedArguments or {}).processId == pid
+    if at_it then others[#others + 1] = for_successor(hint) else others[#others + 1] = hint end
+  end
+  return others
+end
+
 -- Nobody is sent to a process that ended within the window, nor to its handle where that has ended, too.
 local function tell_of_end(artifact, handle, hints, live)
   local is_over = artifact.process_gone and handles.ended_with_process(handle)
@@ -149,14 +165,9 @@ local function tell_of_end(artifact, handle, hints, live)
   if not is_over and not gone then return hints end
   local others = {}
   for _, hint in ipairs(hints or {}) do
-    local given = hint.suggestedArguments or {}
-    if gone and given.processId == gone then
-      others[#others + 1] = for_successor(hint)
-    elseif not (is_over and given.handle == handle.id) then
-      others[#others + 1] = hint
-    end
+    if not (is_over and (hint.suggestedArguments or {}).handle == handle.id) then others[#others + 1] = hint end
   end
-  return others
+  return gone and M.without_ended(others, gone) or others
 end
 
 -- The hint at a dump after a crash is for the next crash, too, and says so.

@@ -61,9 +61,15 @@ local function end_within(skip)
   target:kill()
   local envelope = h.ok(call:await(h.START_MS))
   h.ok(says_the_end(envelope), "the sweep says that the process ended: " .. h.json.encode(envelope):sub(1, 400))
+  for _, hint in ipairs(envelope.hints) do
+    h.eq(nil, (hint.suggestedArguments or {}).processId, "no hint leads to a process that is gone: " .. hint.reason)
+  end
   envelope = h.ok(batched:await(h.START_MS))
   h.eq(nil, envelope.error, "the batch itself succeeds")
   h.eq(#requests, #envelope.data.results, "an entry each")
+  h.ok(envelope.summary:find("The process has ended.", 1, true), "the batch says so, too: " .. envelope.summary)
+  local no_window = envelope.summary:find("0 of 2 entries", 1, true)
+  h.ok(no_window or envelope.summary:find(" of 60 s", 1, true), "and how long it saw it: " .. envelope.summary)
   for _, result in ipairs(envelope.data.results) do
     h.ok(says_the_end(result), result.kind .. " says that the process ended: " .. h.json.encode(result):sub(1, 400))
     h.ok(not (result.error and result.data), result.kind .. " has data or an error")

@@ -242,6 +242,17 @@ describe("collect_batch, the results", function()
     assert.is_false(asked.activities.includeHttpDestination)
   end)
 
+  it("say how long a process was seen that ended in the window", function()
+    assert.matches("^Process %d+: 2 of 2 entries collected over 10 s%.$", approved(entries("exceptions", "gc")).summary)
+    local target = process.resolve()
+    before.gc = function() target.start_time = 0 end -- as if another had its number by now
+    assert.matches("^Process %d+: 2 of 2 entries collected over 0%.2 s of 10 s%. The process has ended%.$",
+      approved(entries("exceptions", "gc")).summary)
+    fail.exceptions, fail.gc = errors.new("ProcessExited", "It is gone."), errors.new("ProcessExited", "It is gone.")
+    assert.matches("0 of 2 entries collected over 10 s; failed: exceptions, gc%. The process has ended%.$",
+      approved(entries("exceptions", "gc")).summary)
+  end)
+
   it("reports progress of one window, to the end, and none of its entries", function()
     local ctx = cli()
     before.counters = function(inner) inner:progress(50, 100, "of an entry") end
@@ -344,6 +355,20 @@ describe("sweep", function()
     assert.is_true(kit.conforms(envelope, collect_events))
     assert.is_true(#json.encode(envelope.data) <= 16384)
     assert.is_true(#envelope.hints > 0)
+  end)
+
+  it("sends nobody to a process that ended in the window", function()
+    local function at_it(envelope)
+      local n = 0
+      for _, hint in ipairs(envelope.hints) do n = n + ((hint.suggestedArguments or {}).processId and 1 or 0) end
+      return n
+    end
+    assert.is_true(at_it(sweep {}) > 0)
+    local target = process.resolve()
+    before.gc = function() target.start_time = 0 end
+    local envelope = sweep {}
+    assert.equal(0, at_it(envelope))
+    assert.equal("byProvider", envelope.hints[#envelope.hints].suggestedArguments.view)
   end)
 
   it("has handles that can be asked further, and hints at the next step of what stands out", function()
