@@ -3,6 +3,7 @@
 -- has returned, nothing stays armed.
 local lazy = require("lunette.lazy")
 local captures = require("lunette.captures")
+local collector = require("lunette.collector")
 local errors = require("lunette.errors")
 local event_counters = require("collectors.counters.event_counters")
 local hints = require("lunette.hints")
@@ -191,7 +192,7 @@ local function sentence(watch, result)
     plain(watch.records[1].value), taken, watch.fired, watch.args.captureKind, seen, failed and " " .. failed.message or "")
 end
 
-local function next_steps(watch)
+local function next_steps(watch, result)
   local list, declared = {}, captures.find(watch.args.captureKind)
   for _, record in ipairs(watch.records) do
     local handle = record.result and record.result.handle
@@ -200,7 +201,8 @@ local function next_steps(watch)
         plain(record.value)), { handle = handle.id, view = declared and declared.view }, "high")
     end
   end
-  if #list == 0 then
+  local gone = result.ended == "stream-end" and collector.is_gone(watch.target)
+  if #list == 0 and not gone then
     list[1] = hints.new("collect_events", "See all counters, and how far the metric is from the threshold.",
       { kind = "counters", processId = watch.target.pid })
   end
@@ -232,7 +234,7 @@ function M.run(ctx, args)
   if not result then return nil, err end
   if loop.cancelled() then return nil, errors.new("Cancelled", "The watch was cancelled.") end
   return report_of(watch), {
-    data_field = "gatedCapture", summary = sentence(watch, result.window), hints = next_steps(watch), process = target,
+    data_field = "gatedCapture", summary = sentence(watch, result.window), hints = next_steps(watch, result.window), process = target,
   }
 end
 

@@ -13,7 +13,7 @@ require("tools.query_snapshot") -- announces what hints may ask of it
 local SECOND_NS <const> = 1000000000
 local TARGET <const> = { pid = 42, start_time = 5, start_unix_ms = 0, digest = {
   processId = 42, runtime = "CoreClr", canSampleCpu = true, canCollectGcDump = true, autoResolved = false } }
-local real = { run = probe.run, new = program.new, resolve = process.resolve, lives = process.lives }
+local real = { run = probe.run, new = program.new, resolve = process.resolve }
 
 local fed -- readings that the window gave before it was interrupted, or all
 
@@ -24,7 +24,7 @@ local function reading(name, value, i)
 end
 
 -- A window that gives these readings of one counter, some time apart.
-local function window_of(name, values)
+local function window_of(name, values, ended)
   fed = 0
   function program.new(providers, with_meters, on_event)
     local made = real.new(providers, with_meters, on_event)
@@ -38,7 +38,8 @@ local function window_of(name, values)
       fed = i
       loop.sleep_ms(5) -- what was started has time to begin
     end
-    return { window = { ended = options.interrupted() and "interrupted" or "deadline", elapsed_ms = options.duration_ms, lost = 0 } }
+    local how = options.interrupted() and "interrupted" or ended or "deadline"
+    return { window = { ended = how, elapsed_ms = options.duration_ms, lost = 0 } }
   end
 end
 
@@ -134,6 +135,15 @@ describe("a watch", function()
     assert.same({}, taken)
     assert.matches("did not hold", envelope.summary, 1, true)
     assert.same({ "collect_events", "counters" }, { envelope.hints[1].nextTool, envelope.hints[1].suggestedArguments.kind })
+  end)
+
+  it("sends nobody to a process that ended while it was watched", function()
+    window_of("threadpool-thread-count", { 3, 10 }, "stream-end")
+    announce("cpu-sample", "cpu-sample")
+    local gated, envelope = watch { captureKind = "cpu-sample" }
+    assert.is_false(gated.tripped)
+    assert.matches("when the process ended", envelope.summary, 1, true)
+    assert.same({}, envelope.hints)
   end)
 
   it("has no peak when no sample came, and never 0", function()
