@@ -5,6 +5,7 @@ local errors = require("lunette.errors")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
 local numbers = require("lunette.numbers")
+local text = require("lunette.text")
 local thresholds = require("lunette.thresholds")
 
 local M = {}
@@ -29,7 +30,7 @@ local function other_entry(id, parameter, own)
   end
   if entry.kind ~= own.kind then
     return nil, errors.invalid(parameter,
-      ("%s is a %s handle; only %s handles compare with this one."):format(entry.id, entry.kind, own.kind))
+      ("%s is %s handle; only %s handles compare with this one."):format(entry.id, text.a(entry.kind), own.kind))
   end
   return entry
 end

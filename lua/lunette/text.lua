@@ -84,6 +84,11 @@ end
 ---@param plural? string   where it is not the noun and an s
 function M.count(n, noun, plural) return ("%d %s"):format(n, n == 1 and noun or plural or noun .. "s") end
 
+--- "a cpu-sample", "an allocation-sample".
+---@param noun string
+---@return string
+function M.a(noun) return (noun:find("^[aeiou]") and "an " or "a ") .. noun end
+
 --- The keys of a map, sorted.
 function M.keys(map)
   local list = {}

@@ -195,6 +195,14 @@ end
 -- The files below a folder's traces.
 local function traces_in(folder) return h.fs.list(folder .. "/traces") or {} end
 
+--- An export has the lines that the capture found.
+local function pprof_has_lines(server, envelope, root)
+  local made = h.ok(server:call("export_profile", { handle = envelope.handle, format = "pprof" }).data, "a file for pprof")
+  local text = h.loop.exec { argv = { "gzip", "-dc", root .. "/" .. made.path }, timeout_ms = 30000, max_output = 64000000 }.stdout
+  h.ok(text:find("lunette-target!Lunette.Target.Burn.Spin()", 1, true), "the hot method")
+  h.ok(text:find("/tests/targets/Loads.cs", 1, true), "its file")
+end
+
 --- The raw stream is kept when asked for, readable for its owner alone; read again it tells the same. Without the wish nothing is kept,
 --- nor of a window that was not answered.
 local function exported(skip)
@@ -202,7 +210,9 @@ local function exported(skip)
   local target <close> = h.target("net10.0", "burn", 1)
   local root = h.scratch()
   local server <close> = h.server { environment = { MCP_ARTIFACT_ROOT = root } }
-  local live = data_of(sample(server, target, { exportTrace = true, topN = 10 }))
+  local envelope = sample(server, target, { exportTrace = true, topN = 10, nativeAotMapFile = "/no/such.map.xml" }) -- of NativeAOT only
+  local live = data_of(envelope)
+  pprof_has_lines(server, envelope, root)
   h.ok(live.exportedTracePath:find(TRACE), "a path below the root: " .. tostring(live.exportedTracePath))
   local file, folder = h.fs.stat(root .. "/" .. live.exportedTracePath), h.fs.stat(root .. "/traces")
   h.eq({ 384, 448 }, { file.mode & 511, folder.mode & 511 }, "0600 in 0700")

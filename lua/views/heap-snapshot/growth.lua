@@ -5,6 +5,7 @@ local compared = require("heap.compared")
 local errors = require("lunette.errors")
 local handles = require("lunette.handles")
 local json = require("lunette.json")
+local text = require("lunette.text")
 local view = require("lunette.view")
 local wire = require("heap.wire")
 
@@ -22,7 +23,8 @@ local function baseline_of(opts, entry)
     return nil, err
   end
   if found.kind ~= entry.kind then
-    return nil, errors.invalid("baselineHandle", ("%s is a %s handle; growth compares heap-snapshot handles."):format(found.id, found.kind))
+    return nil, errors.invalid("baselineHandle", ("%s is %s handle; growth compares heap-snapshot handles."):format(found.id,
+      text.a(found.kind)))
   end
   if found.id == entry.id then return nil, errors.invalid("baselineHandle", "A heap does not grow against itself.") end
   return found

@@ -24,6 +24,13 @@ describe("ipc", function()
     assert.matches("^%x+%-%x+%-%x+%-%x+%-%x+$", found.info.runtimeCookie)
   end)
 
+  it("has no way to load a profiler or a startup hook into a process", function()
+    local names = {}
+    for name in pairs(ipc) do names[#names + 1] = name end
+    table.sort(names)
+    assert.same({ "discover", "dump", "environment", "listen", "ping", "process_info", "resolve", "resume" }, names)
+  end)
+
   it("says why a process cannot be asked", function()
     local info, err = ipc.process_info(sys.pid)
     assert.is_nil(info)

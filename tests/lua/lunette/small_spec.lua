@@ -15,6 +15,11 @@ describe("lunette.text #unit", function()
       { text.count(0, "caller"), text.count(1, "caller"), text.count(2, "caller"), text.count(2, "process", "processes") })
   end)
 
+  it("puts the article before a noun", function()
+    assert.same({ "a cpu-sample", "an allocation-sample", "an event-source" },
+      { text.a("cpu-sample"), text.a("allocation-sample"), text.a("event-source") })
+  end)
+
   it("finds the nearest word, or none", function()
     local words = { "list", "capabilities", "memory_trend", "runtime-config" }
     for typed, meant in pairs({ lst = "list", capabilites = "capabilities", ["memory-trend"] = "memory_trend", memorytrend = "memory_trend",
