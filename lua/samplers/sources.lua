@@ -20,6 +20,13 @@ local function file_of(module, live)
   return inside and fs.stat(inside) and inside or module.path
 end
 
+-- Where the file of a module would be that lies in a bundle (single-file): its PDB is beside the bundle. Nil where another file is there.
+local function place_of(module, live)
+  if not module.path or module.path:sub(1, 1) ~= "/" or not module.pdb_guid then return nil end
+  local path = live and ("/proc/%d/root%s"):format(live.pid, module.path) or module.path
+  return not fs.stat(path) and not fs.stat(module.path) and path or nil
+end
+
 -- Whether the file is the one that was loaded, as far as both tell the id of their PDB.
 local function is_same(module, found)
   return not module.pdb_guid or not found.pdb_guid or module.pdb_guid:lower() == found.pdb_guid
@@ -71,20 +78,21 @@ local function wanted(artifact, max)
   return list
 end
 
-local function request_of(artifact, n)
+local function request_of(artifact, n, live)
   local frame = artifact.profile:frame(n)
   local module = frame.module_index and artifact.modules[frame.module_index]
   if not module or not frame.token or frame.token == 0 or not (module.file or module.pdb_guid) then return nil end
   return {
-    path = module.file, mvid = module.file and module.mvid or nil, pdb_guid = module.pdb_guid, pdb_age = module.pdb_age,
+    path = module.file or place_of(module, live), mvid = module.file and module.mvid or nil,
+    pdb_guid = module.pdb_guid, pdb_age = module.pdb_age,
     pdb_path = module.pdb_path, token = frame.token, il_offset = il_offset_of(frame),
   }
 end
 
-local function lines(ctx, artifact, args)
+local function lines(ctx, artifact, args, live)
   local requests, frames = {}, {}
   for _, n in ipairs(wanted(artifact, args.maxResolvedSources)) do
-    local request = request_of(artifact, n)
+    local request = request_of(artifact, n, live)
     if request then requests[#requests + 1], frames[#requests + 1] = request, n end
   end
   artifact.sources = {}
@@ -108,7 +116,7 @@ function M.add(ctx, artifact, args, live)
   local took = { modules_ms = M.modules(artifact, live), lines_ms = 0 }
   if not args.resolveSourceLines then return took end
   local began = loop.now_ns()
-  lines(ctx, artifact, args)
+  lines(ctx, artifact, args, live)
   took.lines_ms = since(began)
   return took
 end

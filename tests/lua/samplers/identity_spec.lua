@@ -64,6 +64,25 @@ describe("samplers.sources", function()
     for _, module in ipairs(artifact.modules) do assert.is_nil(module.mvid, module.name) end
   end)
 
+  it("finds the PDB beside a bundle that holds the module, and no PDB of another", function()
+    local folder = sys.home .. "/tests/data/symbols/"
+    local function source_of(file, guid)
+      local artifact = { notes = {}, hotspots = { { frame = 1 } }, modules = {
+        { name = "Shop", path = folder .. file, pdb_guid = guid, pdb_age = 1, pdb_path = "/build/obj/Shop.pdb" },
+      } }
+      artifact.profile = {
+        top_methods = function() return {} end,
+        frame = function() return { module_index = 1, token = 0x06000005, addresses = { { il_offset = 1 } } } end,
+      }
+      sources.add({}, artifact, { resolveSourceLines = true, maxResolvedSources = 5 })
+      return artifact.sources[1]
+    end
+    local guid = "802e6900-a8f5-4e1f-8e8a-f81bb46e5df0"
+    local found = source_of("bundled.dll", guid)
+    assert.same({ "/src/Shop.cs", 51, 50 }, { found.file, found.line, found.start_line })
+    assert.is_nil(source_of("bundled.dll", "9" .. guid:sub(2)))
+  end)
+
   it("looks for no line when none is wanted", function()
     local artifact = { modules = {}, profile = {} }
     local took = sources.add({}, artifact, { resolveSourceLines = false, maxResolvedSources = 5 })
