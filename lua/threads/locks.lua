@@ -8,6 +8,9 @@ local M = {}
 local ENTER <const> = { "System.Threading.Monitor.Enter", "System.Threading.Monitor.ReliableEnter", "System.Threading.Monitor.TryEnter",
   "System.Threading.Lock.Enter", "System.Threading.Lock.TryEnter" }
 
+local JOIN <const> = "Thread.Join" -- as waits/dotnet.lua names it
+local MAX_NAMED <const> = 5 -- threads that a sentence names
+
 local ENTER_DEPTH <const> = 8 -- frames from the top that may enter a lock
 
 -- Whether one of the innermost frames enters a lock.
@@ -100,6 +103,26 @@ function M.cycles(artifact)
   end
   table.sort(cycles, function(a, b) return a[1].id < b[1].id end)
   return cycles
+end
+
+--- What to say of owners of contended locks that stand in Thread.Join: which thread they wait for is not known, so a circle that goes
+--- through it is not found. nil where there are none.
+---@param artifact table
+---@return string?
+function M.joins(artifact)
+  local ids, seen = {}, {}
+  for _, lock in ipairs(artifact.locks) do
+    local owner = lock.waiters > 0 and lock.owner_id and artifact.by_id[lock.owner_id]
+    if owner and not seen[owner] and (owner.reason == JOIN or owner.operation == JOIN) then
+      ids[#ids + 1], seen[owner] = owner.id, true
+    end
+  end
+  if #ids == 0 then return nil end
+  table.sort(ids)
+  local more = #ids > MAX_NAMED and (" and %d more"):format(#ids - MAX_NAMED) or ""
+  return ("Thread%s %s%s own%s a lock that others want while in Thread.Join: which thread is joined is not known here, and if that one "
+    .. "wants the lock, they wait for each other for ever. Look at the stacks."):format(#ids == 1 and "" or "s",
+    table.concat(ids, ", ", 1, math.min(#ids, MAX_NAMED)), more, #ids == 1 and "s" or "")
 end
 
 --- Locks by what they cost: most waiters first.

@@ -36,6 +36,14 @@ local function commands(entry, cycle)
   return list
 end
 
+local function sentence(artifact, n)
+  if artifact.locks_unknown then return ("Not known: %s."):format(artifact.locks_unknown) end
+  local found = n == 0 and "No circle of threads that wait for each other's locks. Waits that are no locks (tasks, semaphores) are "
+    .. "in wait-chains." or ("%d circle%s of threads that wait for each other's locks."):format(n, n == 1 and "" or "s")
+  local joins = locks.joins(artifact)
+  return joins and found .. " " .. joins or found
+end
+
 return view {
   kind = "thread-snapshot", name = "deadlocks",
   project = function(artifact, opts, entry)
@@ -48,9 +56,7 @@ return view {
     end
     return rows, {
       fields = answer.fields(artifact),
-      summary = artifact.locks_unknown and ("Not known: %s."):format(artifact.locks_unknown)
-        or #cycles == 0 and "No circle of threads that wait for each other's locks. Waits that are no locks (tasks, semaphores) are "
-        .. "in wait-chains." or ("%d circle%s of threads that wait for each other's locks."):format(#cycles, #cycles == 1 and "" or "s"),
+      summary = sentence(artifact, #cycles),
     }
   end,
 }

@@ -91,6 +91,32 @@ describe("threads #unit", function()
     assert.same({ 5, 6 }, artifact.locks[1].waiting)
   end)
 
+  it("says where a circle may go through Thread.Join of an owner of a wanted lock", function()
+    local deadlocks = require("views.thread-snapshot.deadlocks")
+    local JOIN <const> = { "System.Threading.Thread.Join(Int32)", "System.Threading.Thread.Join()", "Shop.A.Stop()" }
+    local function summary(n_waiters, joiners)
+      local threads, held = {}, {}
+      for i = 1, joiners do
+        threads[i] = { id = i, stack = JOIN }
+        held[i] = lock(("0x%x"):format(9 + i), 0, i, n_waiters)
+      end
+      threads[#threads + 1] = n_waiters > 0 and { id = 20, stack = { SLOW, ENTER, "Shop.B.Take()" }, refs = { { "0xa", 1 } } }
+        or { id = 20, stack = IDLE }
+      local artifact = capture.artifact(facts(threads, { locks = held }))
+      artifact.walk_ms = 1
+      local rows, extras = deadlocks.project(artifact, { topN = 5 }, { id = "H" })
+      assert.equal(0, #rows)
+      return extras.summary
+    end
+    local NONE <const> = "No circle of threads that wait for each other's locks. Waits that are no locks (tasks, semaphores) are in "
+      .. "wait-chains."
+    local REST <const> = " a lock that others want while in Thread.Join: which thread is joined is not known here, and if that one wants "
+      .. "the lock, they wait for each other for ever. Look at the stacks."
+    assert.equal(NONE .. " Thread 1 owns" .. REST, summary(1, 1))
+    assert.equal(NONE .. " Threads 1, 2, 3, 4, 5 and 2 more own" .. REST, summary(1, 7))
+    assert.equal(NONE, summary(0, 1))
+  end)
+
   it("ranks owners with waiters before blocked and parked threads", function()
     local ids = {}
     for i, thread in ipairs(locks.decisive(deadlocked())) do ids[i] = thread.id end
