@@ -179,6 +179,14 @@ describe("a walked heap #unit", function()
         { rows[1].stateMachineTypeFullName, rows[1].stack[1].stateMachineTypeFullName })
     end)
 
+    it("retention-paths only where they were asked for: else RetentionPathsMissing, with the walk that has them", function()
+      local handle = open().handle
+      local envelope = ask(handle, "retention-paths")
+      assert.same({ "RetentionPathsMissing", handle }, { envelope.error.kind, envelope.error.detail })
+      assert.is_nil(envelope.data)
+      assert.same({ "inspect_heap", true }, { envelope.hints[1].nextTool, envelope.hints[1].suggestedArguments.includeRetentionPaths })
+    end)
+
     it("alc, those that may go first, with the way to what keeps them", function()
       local handle = open { includeRetentionPaths = true }.handle
       local chain = ask(handle, "retention-paths", { typeFullName = "Subscriber" }).data.retentionPaths[1]
