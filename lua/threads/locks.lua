@@ -37,9 +37,9 @@ local function candidates(thread, locks_by_object)
 end
 
 -- How sure it is that a thread wants a lock: the runtime counts who waits but does not say who.
-local function confidence(thread, found, names_it)
+local function confidence(found, names_it)
   if names_it and #found == 1 then return "high" end
-  return (names_it or #found == 1 and thread.reason ~= nil) and "medium" or "low"
+  return names_it and "medium" or "low"
 end
 
 --- Fills `wants` of threads and `waiting` of locks.
@@ -51,15 +51,16 @@ function M.connect(artifact)
   end
   for _, thread in ipairs(artifact.threads) do
     local names_it = enters(thread)
-    -- .NET 8 and 9 wait for a contended lock in the method that wants it, without a frame of their own
-    local silent = not names_it and thread.silent_wait
+    -- .NET 8 and 9 wait for a contended lock in the method that wants it, without a frame of their own; a thread that is seen to wait for
+    -- something else (a join, a sleep, a task) only has the object on its stack
+    local silent = not names_it and thread.silent_wait and thread.reason == nil
     if names_it or silent then
       local found = candidates(thread, by_object)
       table.sort(found, function(a, b) return a.frame < b.frame end)
       local first = found[1]
       if first then
         thread.wants = {
-          lock = first.lock, source = "stack-inferred", confidence = confidence(thread, found, names_it),
+          lock = first.lock, source = "stack-inferred", confidence = confidence(found, names_it),
         }
         first.lock.waiting[#first.lock.waiting + 1] = thread.id
         thread.reason = thread.reason or recognise.MONITOR

@@ -117,6 +117,19 @@ describe("threads #unit", function()
     assert.equal(NONE, summary(0, 1))
   end)
 
+  it("counts a thread without an Enter as one that wants a lock only where it waits for nothing else", function()
+    local JOIN <const> = { "System.Threading.Thread.Join(Int32)", "System.Threading.Thread.Join()", "Shop.A.Stop()" }
+    local artifact = capture.artifact(facts({
+      { id = 1, stack = JOIN, refs = { { "0xa", 2 } } }, { id = 2, stack = { "Shop.Cart.Take()" }, refs = { { "0xa", 0 } } },
+      { id = 3, stack = TASK, refs = { { "0xa", 3 } } }, { id = 4, stack = JOIN },
+    }, { locks = { lock("0xa", 0, 4, 1) } }))
+    assert.same({ 2 }, artifact.locks[1].waiting)
+    assert.is_nil(artifact.threads[1].wants)
+    assert.equal("low", artifact.threads[2].wants.confidence)
+    assert.equal(recognise.MONITOR, artifact.threads[2].reason)
+    assert.same({ "Thread.Join", "Monitor.Wait" }, { artifact.threads[1].reason, artifact.threads[3].reason })
+  end)
+
   it("ranks owners with waiters before blocked and parked threads", function()
     local ids = {}
     for i, thread in ipairs(locks.decisive(deadlocked())) do ids[i] = thread.id end
