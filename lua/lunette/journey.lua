@@ -30,7 +30,7 @@ local function other_entry(id, parameter, own)
   end
   if entry.kind ~= own.kind then
     return nil, errors.invalid(parameter,
-      ("%s is %s handle; only %s handles compare with this one."):format(entry.id, text.a(entry.kind), own.kind))
+      ("%s is %s handle; only %s handles compare with this one."):format(entry.id, text.with_article(entry.kind), own.kind))
   end
   return entry
 end

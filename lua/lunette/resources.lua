@@ -24,7 +24,7 @@ local function entry_of(ctx, id, kind)
   local entry, err = handles.get(id:upper())
   if not entry then return nil, errors.protocol(NOT_HERE, err.message, { kind = err.kind, handle = id }) end
   if entry.kind ~= kind.name then
-    local message = ("Handle %s is %s, not %s."):format(id, text.a(entry.kind), text.a(kind.name))
+    local message = ("Handle %s is %s, not %s."):format(id, text.with_article(entry.kind), text.with_article(kind.name))
     return nil, errors.protocol(NOT_HERE, message, { kind = "HandleKindMismatch", handle = id })
   end
   local ok, missing = scopes.check(ctx.principal, kind.scopes)
@@ -157,7 +157,7 @@ local function profiles()
       local entry, err = entry_of(ctx, vars.handle, kinds.get(found and found.kind) or kinds.get("cpu-sample"))
       if not entry then return nil, err end
       if not export.can(entry) then
-        local message = ("The handle is %s and has no call tree."):format(text.a(entry.kind))
+        local message = ("The handle is %s and has no call tree."):format(text.with_article(entry.kind))
         return nil, errors.protocol(NOT_HERE, message, { kind = "NotSupported", handle = entry.id })
       end
       local content

@@ -87,7 +87,7 @@ function M.count(n, noun, plural) return ("%d %s"):format(n, n == 1 and noun or 
 --- "a cpu-sample", "an allocation-sample".
 ---@param noun string
 ---@return string
-function M.a(noun) return (noun:find("^[aeiou]") and "an " or "a ") .. noun end
+function M.with_article(noun) return (noun:find("^[aeiou]") and "an " or "a ") .. noun end
 
 --- The keys of a map, sorted.
 function M.keys(map)

@@ -30,7 +30,7 @@ local function entry_of(id, parameter)
   end
   if export().can(entry) or entry.kind == HEAP then return entry end
   return nil, errors.new("UnsupportedHandleKind", ("The handle is %s: no call tree to export. cpu-sample and allocation-sample have one.")
-    :format(text.a(entry.kind)), { detail = entry.kind, hints = {
+    :format(text.with_article(entry.kind)), { detail = entry.kind, hints = {
       hints.new("collect_sample", "Sample the stacks.",
         { kind = "cpu", processId = entry.process_id ~= 0 and entry.process_id or nil }, "high"),
     } })

@@ -53,7 +53,7 @@ local function resolve(args)
   if not entry then return nil, err end
   local kind = kinds.get(entry.kind)
   if not kind then
-    return nil, errors.new("UnsupportedHandleKind", ("The handle is %s, which cannot be asked."):format(text.a(entry.kind)),
+    return nil, errors.new("UnsupportedHandleKind", ("The handle is %s, which cannot be asked."):format(text.with_article(entry.kind)),
       { detail = entry.kind })
   end
   local found
@@ -75,7 +75,7 @@ local function options_of(target, args, call)
     end
     if option.required and not call.explicit[name] then
       return nil, errors.invalid(name,
-        ("%s is required for the view %s of %s handle."):format(name, target.view.name, text.a(target.kind.name)))
+        ("%s is required for the view %s of %s handle."):format(name, target.view.name, text.with_article(target.kind.name)))
     end
   end
   if options.rankBy and target.kind.name == "heap-snapshot" and not RANKS[options.rankBy] then
@@ -147,7 +147,7 @@ local function run(ctx, args, call)
   extras = extras or {}
   local wrap = WRAPPERS[target.kind.wrapper]
   return wrap and wrap(target, payload, extras) or payload, {
-    summary = extras.summary or ("%s of %s capture%s."):format(target.view.name, text.a(target.kind.name),
+    summary = extras.summary or ("%s of %s capture%s."):format(target.view.name, text.with_article(target.kind.name),
       target.entry.process_id and (" of process %d"):format(target.entry.process_id) or ""),
     hints = extras.hints, signals = extras.signals, source = target.entry,
   }

@@ -92,8 +92,8 @@ end
 
 -- What the modules of the words hold beside the word, for scripts.
 local BESIDE <const> = {
-  tool = { "process_id", "depth", "is_tool" }, view = { "is_view" }, collector = { "source", "empty_recording" },
-  signal = { "find", "stands_out", "of_capture" },
+  tool = { "process_id", "depth", "is_tool" }, view = { "is_view" },
+  collector = { "source", "empty_recording", "is_gone", "without_ended" }, signal = { "find", "stands_out", "of_capture" },
 }
 M.BESIDE = BESIDE
 

@@ -22,7 +22,7 @@ end
 M.MODULES = {
   ["lunette.json"] = all("encode decode array is_array null raw", FREE),
   ["lunette.numbers"] = all("address count finite iso parse_address round span timespan ulong", FREE),
-  ["lunette.text"] = all("bytes count did_you_mean join keys nearest printable quote", FREE),
+  ["lunette.text"] = all("bytes count did_you_mean join keys nearest printable quote with_article", FREE),
   ["lunette.regex"] = all("compile", FREE),
   ["lunette.crypto"] = all("base64 base64url crockford equal hex hmac_sha256 random sha256 unbase64 unbase64url uuid", FREE),
   ["lunette.loop"] = all("now_ms now_ns unix_ms cpu_ms cancelled sleep_ms spawn channel on_cleanup set_budget", FREE),
@@ -33,7 +33,7 @@ M.MODULES = {
   ["lunette.redaction"] = all("SENSITIVE METADATA_ONLY SQL_LITERAL redact", FREE),
   ["lunette.kinds"] = all("get names collector did_you_mean", FREE),
   ["lunette.view"] = all("view is_view", FREE),
-  ["lunette.collector"] = all("source", EVENTS, all("collector empty_recording", FREE)),
+  ["lunette.collector"] = all("source", EVENTS, all("is_gone", COUNTERS, all("collector empty_recording without_ended", FREE))),
   ["lunette.journey"] = all("captures compare dispersion view", FREE),
   ["lunette.progress"] = all("percent start", FREE),
   ["lunette.probe"] = all("run open", EVENTS, all("RUNTIME RUNDOWN KEYWORDS program count sum min max stats quantiles value distinct first "

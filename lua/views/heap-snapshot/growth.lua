@@ -24,7 +24,7 @@ local function baseline_of(opts, entry)
   end
   if found.kind ~= entry.kind then
     return nil, errors.invalid("baselineHandle", ("%s is %s handle; growth compares heap-snapshot handles."):format(found.id,
-      text.a(found.kind)))
+      text.with_article(found.kind)))
   end
   if found.id == entry.id then return nil, errors.invalid("baselineHandle", "A heap does not grow against itself.") end
   return found

@@ -17,7 +17,7 @@ describe("lunette.text #unit", function()
 
   it("puts the article before a noun", function()
     assert.same({ "a cpu-sample", "an allocation-sample", "an event-source" },
-      { text.a("cpu-sample"), text.a("allocation-sample"), text.a("event-source") })
+      { text.with_article("cpu-sample"), text.with_article("allocation-sample"), text.with_article("event-source") })
   end)
 
   it("finds the nearest word, or none", function()

@@ -3,13 +3,13 @@
 local atomic = require("lunette.atomic")
 local loop = require("lunette.loop")
 
-local SPIN_MS <const> = 12 -- several slices
+local SPIN_MS <const> = 12 -- several slices; of CPU time, since that is what slices are measured in
 
 local function spin(state)
-  local t0 = loop.now_ms()
+  local t0 = loop.cpu_ms()
   local seen = state.value
   local changed = false
-  while loop.now_ms() - t0 < SPIN_MS do
+  while loop.cpu_ms() - t0 < SPIN_MS do
     changed = changed or state.value ~= seen
     state.value = state.value + 1
     seen = state.value
