@@ -132,7 +132,8 @@ function M.sum(rows, text, call_name)
       micros, count, first = micros + row.offCpuMicros, count + row.occurrenceCount, first or row
     end
   end
-  return micros, count, h.ok(first, "a stack with " .. text)
+  return micros, count, first or error(("no stack with %s in %s among %d: %s"):format(text, call_name or "any call", #rows,
+    h.json.encode(rows[1]):sub(1, 2000)), 2)
 end
 
 -- A managed method as CoreCLR and as NativeAOT call it.
